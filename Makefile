@@ -16,6 +16,7 @@ PODS    ?= 2000
 RECORDS ?= 2000
 WANTED  ?= 1000
 WAITING ?= 500
+QUEUED  ?= 1000
 EDITS   ?= 200
 # The product's packages, for make cover.
 COVER   ?= ./... ./controller/... ./kubectl-slurm/...
@@ -31,7 +32,7 @@ MUTATIONS ?= 1000
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := build
-.PHONY: help build dev test test-full unit cover vuln e2e registry tools roots kernel node kubernetes workloads native limits kube e2e-kube controller charts images chaos scale steps edits oracle bench bench-controller bench-elastic short lint cases fuzz up down kube-up kube-down clean
+.PHONY: help build dev test test-full unit cover vuln e2e registry tools roots kernel node kubernetes workloads native limits kube e2e-kube controller charts images chaos scale steps edits oracle bench bench-controller bench-elastic bench-queue short lint cases fuzz up down kube-up kube-down clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -127,13 +128,16 @@ kube: $(BUILT) $(HELM) $(DISTRIBUTION) ## of e2e-kube, one whole install of both
 		-run 'TestKube/(the_controller_is|the_chart_is_(installed,_and|uninstalled)|kubectl_slurm_shows|a_real_Prometheus|a_plain_image|a_pod_with_a_job|a_chart_with_elastic|an_elastic_set|the_elastic_sets|accounting_and|five_people)'
 
 controller: $(BUILT) $(HELM) ## the controller with real etcd and kube-apiserver: names, tokens, outages
-	HELM=$(HELM) $(GO) test -tags e2e -count=1 -parallel 3 -timeout 38m -v ./e2e/controller
+	HELM=$(HELM) $(GO) test -tags e2e -count=1 -parallel 3 -timeout $(if $(SLURMLET_E2E_FULL),4h,38m) -v ./e2e/controller
 
 bench-controller: build $(HELM) ## what PODS=2000 pods and as many agents cost the controller and kube-apiserver
 	HELM=$(HELM) $(GO) test -tags e2e -count=1 -timeout 20m -v -run TestBench ./e2e/controller -pods $(PODS)
 
 bench-elastic: build $(HELM) ## what RECORDS=2000 elastic nodes cost, WANTED=1000 of them at once, and WAITING=500 jobs: slurmctld, its agent, the controller, kube-apiserver
 	HELM=$(HELM) $(GO) test -tags e2e -count=1 -timeout 20m -v -run TestElasticBench ./e2e/controller -records $(RECORDS) -wanted $(WANTED) -waiting $(WAITING)
+
+bench-queue: build $(HELM) ## what QUEUED=1000 pods in Slurm's queue, on as many nodes, cost the controller and kube-apiserver
+	HELM=$(HELM) $(GO) test -tags e2e -count=1 -timeout 20m -v -run TestQueueBench ./e2e/controller -queued $(QUEUED)
 
 chaos: build ## jobs while pods, daemons and cables fail, also over an elastic set (CHAOS=10m, SLURMLET_CHAOS_SEED=n repeats one)
 	SLURMLET_CHAOS_TIME=$(CHAOS) $(GO) test -tags e2e -count=1 -timeout 2h -v -run TestChaos ./e2e ./e2e/native/elastic

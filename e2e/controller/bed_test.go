@@ -90,7 +90,11 @@ func listed() bool {
 }
 
 func enter() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 38*time.Minute)
+	limit := 38 * time.Minute
+	if os.Getenv("SLURMLET_E2E_FULL") != "" {
+		limit = 4 * time.Hour
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	binaries, err := native.FindSlurmlet("../../bin/slurmlet-controller")
 	if err != nil {

@@ -115,12 +115,13 @@ func (n *Node) BeforeStart() error {
 		return err
 	}
 	n.subtree.Reclaim()
+	n.holds.BeforeSlurmd()
 	return nil
 }
 
 // NewArgs are slurmd's arguments for a node with this configuration. Each slurmd has a new mark.
 func (n *Node) NewArgs(conf, slurmctld string) []string {
-	return append([]string{"-Z", "-N", n.Name, "-b", "--conf-server", slurmctld, "--conf", conf}, n.record.NewMark()...)
+	return append([]string{"-Z", "-N", n.Name, "-b", "--conf-server", slurmctld, "--conf", conf + n.holds.State()}, n.record.NewMark()...)
 }
 
 // Started takes the slurmd that was started with the last arguments. It takes a nil Node.

@@ -66,7 +66,7 @@ type Bridge struct {
 	limit   flowcontrol.RateLimiter
 
 	pods                       *namespaces.Informers
-	namespaces                 cache.SharedIndexInformer
+	namespaces, nodes          cache.SharedIndexInformer
 	podsKnown, namespacesKnown cache.InformerSynced
 	told                       *events.Queue[eventKey]
 	owners                     *ownerCache
@@ -102,6 +102,7 @@ func New(api kubernetes.Interface, d dynamic.Interface, w *pods.Watcher, s Setti
 		return nil, fmt.Errorf("cannot watch Kubernetes' pods in Slurm's queue: %w", err)
 	}
 	b.namespaces = watch(metav1.NamespaceAll).Core().V1().Namespaces().Informer()
+	b.nodes = informers.NewSharedInformerFactoryWithOptions(api, 0, informers.WithTransform(trimMachine)).Core().V1().Nodes().Informer()
 	b.podsKnown, err = b.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(now any) { b.podChanged(now.(*corev1.Pod)) },
 		UpdateFunc: func(last, now any) { b.podUpdated(last.(*corev1.Pod), now.(*corev1.Pod)) },
@@ -143,12 +144,13 @@ func (b *Bridge) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { b.pods.Run(ctx) })
 	running.Go(func() { b.namespaces.RunWithContext(ctx) })
+	running.Go(func() { b.nodes.RunWithContext(ctx) })
 	running.Wait()
 }
 
 // Lead decides and acts until ctx ends.
 func (b *Bridge) Lead(ctx context.Context) {
-	if !cache.WaitForCacheSync(ctx.Done(), b.watcher.HasSynced, b.podsKnown, b.namespacesKnown) {
+	if !cache.WaitForCacheSync(ctx.Done(), b.watcher.HasSynced, b.podsKnown, b.namespacesKnown, b.nodes.HasSynced) {
 		return
 	}
 	t := newTerm(ctx)
@@ -256,13 +258,14 @@ func (b *Bridge) podGone(uid types.UID) {
 	if b.term == nil {
 		return
 	}
+	last := b.term.seen[uid]
 	delete(b.term.seen, uid)
 	if g := b.term.of[uid]; g != nil {
 		delete(b.term.of, uid)
-		delete(g.pods, uid)
 		b.step(g, queue.PodGone{UID: string(uid)})
+		delete(g.pods, uid)
 	}
-	b.term.podsChanged()
+	b.term.wakeOf(last)
 }
 
 // namespaceChanged looks at all pods of a namespace anew.
@@ -354,7 +357,7 @@ func (b *Bridge) look(ctx context.Context, t *term, key string) {
 	}
 	one.kept = false
 	b.step(one, queue.PodIs{Pod: queue.PodOf(p, g)})
-	t.podsChanged()
+	t.wakeOf(p)
 }
 
 // judge says what a pod's group asks for. again says that an answer was missing.
@@ -428,7 +431,9 @@ func (b *Bridge) step(g *group, e queue.Event) {
 	var actions []queue.Action
 	var at time.Time
 	now := time.Now()
+	before := g.state.Pods
 	g.state, actions, at = queue.Step(g.state, e, now)
+	b.term.wakeFor(g, before)
 	for _, a := range actions {
 		b.do(g, a)
 	}
@@ -460,8 +465,9 @@ func (b *Bridge) do(g *group, a queue.Action) {
 	t := b.term
 	switch a := a.(type) {
 	case queue.Send:
-		b.sent[a.Order.Kind]++
-		t.cluster(g.cluster).give(&order{Order: a.Order, group: g.state.UID})
+		b.send(t, g, a.Order)
+	case queue.Avoid:
+		t.avoid(g, a.Node, time.Now())
 	case queue.Bind:
 		t.bind(types.UID(a.UID), a, g)
 	case queue.Delete:
@@ -473,6 +479,23 @@ func (b *Bridge) do(g *group, a queue.Action) {
 	case queue.Say:
 		b.say(g.pods[types.UID(a.UID)], a.Reason, a.Note, a.Warning)
 	}
+}
+
+// send has a gateway carry an order out. A job asks for no node on which its pods cannot be. The caller holds mu.
+func (b *Bridge) send(t *term, g *group, o wire.Order) {
+	if o.Kind == wire.Submit {
+		list, none := b.exclude(t, g, time.Now())
+		if none {
+			refused := wire.OrderResult{Order: o.ID, Refused: "no node of the cluster fits the pod's node selector, affinity and tolerations"}
+			go b.feed(t, g, queue.Result{Result: refused}) // once this step is over
+			return
+		}
+		if list != "" {
+			o.Args = append(slices.Clone(o.Args), "--exclude="+list)
+		}
+	}
+	b.sent[o.Kind]++
+	t.cluster(g.cluster).give(&order{Order: o, group: g.state.UID})
 }
 
 // say makes an event of a pod.

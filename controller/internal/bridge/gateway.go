@@ -209,6 +209,11 @@ func (b *Bridge) JobPods(ctx context.Context, id peerserver.Identity, job uint32
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := b.term
+	w := &waiter{at: at, changed: make(chan struct{}, 1)}
+	if t != nil {
+		t.waiters[w] = struct{}{}
+		defer delete(t.waiters, w)
+	}
 	for b.term == t && t != nil && t.synced {
 		if job != 0 {
 			b.asked(t, id.Cluster, job, node)
@@ -224,10 +229,9 @@ func (b *Bridge) JobPods(ctx context.Context, id peerserver.Identity, job uint32
 			slices.Sort(names)
 			return names[:min(len(names), mostPods)], nil
 		}
-		changed := t.changed
 		b.mu.Unlock()
 		select {
-		case <-changed:
+		case <-w.changed:
 		case <-ctx.Done():
 		}
 		b.mu.Lock()

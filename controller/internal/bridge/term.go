@@ -2,7 +2,9 @@ package bridge
 
 import (
 	"context"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,11 +29,20 @@ type term struct {
 	of     map[types.UID]*group
 	// clusters are Slurm's, by namespace/name.
 	clusters map[string]*cluster
+	// unfit are nodes that fit no pod of some, and avoided those on which kube-scheduler has not bound a pod of an owner.
+	unfit   map[string]unfit
+	avoided map[string]map[string]time.Time
 	// look has pods to look at, and doing those for which acts has an action.
 	look  workqueue.TypedDelayingInterface[string]
 	doing workqueue.TypedDelayingInterface[types.UID]
 	acts  map[types.UID]act
-	// changed is closed when a pod has changed.
+	// waiters are the questions about pods of a node that wait until these go.
+	waiters map[*waiter]struct{}
+}
+
+// waiter is one question. changed gets a word when a pod has gone from the place.
+type waiter struct {
+	at      place
 	changed chan struct{}
 }
 
@@ -64,9 +75,10 @@ type act struct {
 func newTerm(ctx context.Context) *term {
 	return &term{
 		ctx: ctx, seen: map[types.UID]*corev1.Pod{}, keys: map[string]types.UID{}, before: map[types.UID]bool{}, groups: map[string]*group{},
-		of: map[types.UID]*group{}, clusters: map[string]*cluster{}, acts: map[types.UID]act{}, changed: make(chan struct{}),
-		look:  workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{}),
-		doing: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{}),
+		of: map[types.UID]*group{}, clusters: map[string]*cluster{}, acts: map[types.UID]act{}, unfit: map[string]unfit{}, avoided: map[string]map[string]time.Time{},
+		waiters: map[*waiter]struct{}{},
+		look:    workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{}),
+		doing:   workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{}),
 	}
 }
 
@@ -82,7 +94,7 @@ func (t *term) end() {
 	for _, c := range t.clusters {
 		c.wake()
 	}
-	t.podsChanged()
+	t.wake("", "")
 }
 
 // see keeps a pod, and is false if a later state of it is known.
@@ -110,10 +122,49 @@ func (t *term) byKey(key string) *corev1.Pod {
 	return p
 }
 
-// podsChanged wakes whoever waits for pods to go.
-func (t *term) podsChanged() {
-	close(t.changed)
-	t.changed = make(chan struct{})
+// wake has the questions about a Slurm node, or about a Kubernetes node, look again: a pod has gone from there. Without both,
+// all look again.
+func (t *term) wake(node, machine string) {
+	for w := range t.waiters {
+		if node == w.at.node || machine != "" && machine == w.at.machine || node == "" && machine == "" {
+			select {
+			case w.changed <- struct{}{}:
+			default: // it has the word yet
+			}
+		}
+	}
+}
+
+// wakeOf is wake for the places of a pod that has changed, or is gone: its group may not have been known.
+func (t *term) wakeOf(p *corev1.Pod) {
+	if p != nil && !queue.Gated(p) {
+		t.wake(queue.PodOf(p, queue.Group{}).Node, p.Spec.NodeName)
+	}
+}
+
+// wakeFor is wake for the places that a group's pods have left.
+func (t *term) wakeFor(g *group, before []queue.Pod) {
+	if len(t.waiters) == 0 {
+		return
+	}
+	for i := range before {
+		old := &before[i]
+		if old.Job == 0 || old.Over {
+			continue
+		}
+		now, there := slices.BinarySearchFunc(g.state.Pods, old.UID, func(p queue.Pod, uid string) int { return strings.Compare(p.UID, uid) })
+		if !there || g.state.Pods[now].Over || g.state.Pods[now].Place != old.Place {
+			t.wake(old.Node, t.machineOf(types.UID(old.UID), g))
+		}
+	}
+}
+
+// machineOf is the Kubernetes node of a group's pod, as it was last seen.
+func (t *term) machineOf(uid types.UID, g *group) string {
+	if p := g.pods[uid]; p != nil {
+		return p.Spec.NodeName
+	}
+	return ""
 }
 
 // bind has a request made about a pod. One that is under way stays the only one.

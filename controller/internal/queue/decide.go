@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/link/wire"
@@ -41,7 +42,7 @@ func (t *turn) decide() {
 	t.endPods()
 	j := t.chosen()
 	t.cancelOthers(j)
-	if j != nil && j.class() == Running && !t.isOver(j.ID, j.run()) {
+	if j != nil && j.class() == Running && j.returned.IsZero() && !t.isOver(j.ID, j.run()) {
 		t.place(j)
 	}
 	t.look()
@@ -50,6 +51,7 @@ func (t *turn) decide() {
 	}
 	if j != nil {
 		t.wait(j)
+		t.giveBack(j)
 		t.finish(j)
 	}
 	t.forget()
@@ -117,9 +119,8 @@ func (t *turn) cancelOthers(chosen *Job) {
 		if c := j.class(); j == chosen || chosen == nil && !j.cancelled || c == Past || c == Leaving || t.needed(j.ID) {
 			continue
 		}
-		j.cancelled = true
 		if (j.tried.IsZero() || t.due(j.tried, anew)) && t.order(wire.Order{Kind: wire.Cancel, User: j.User, Job: j.ID}) {
-			j.tried = t.now
+			j.cancelled, j.tried = true, t.now
 			t.wake(t.now.Add(anew))
 		}
 	}
@@ -252,6 +253,48 @@ func (t *turn) bind(p *Pod) {
 	t.do(Bind{p.UID, p.Name, p.Place})
 }
 
+// giveBack ends a job of which kube-scheduler says that it cannot bind a pod: the next one asks for other nodes. Where pods of
+// the job run, and the pod has come after the job's start, they would be lost, and the job stays. Silence ends no job either.
+func (t *turn) giveBack(j *Job) {
+	if !j.returned.IsZero() {
+		t.cancelReturned(j)
+		return
+	}
+	for i := range t.Pods {
+		p := &t.Pods[i]
+		if p.Job != j.ID || p.Run != j.run() || p.Over || p.Deleting || p.Unscheduled == "" || !t.due(p.bound, Binding) {
+			continue
+		}
+		note := fmt.Sprintf("kube-scheduler has not bound the pod to its node %s within %v: %s.", p.Node, Binding, strings.TrimSuffix(p.Unscheduled, "."))
+		if t.isLate(p, j) {
+			if !p.warned {
+				p.warned = true
+				t.do(Say{p.UID, p.Name, "NotBound", fmt.Sprintf("%s Other pods of Slurm job %d run, and it stays.", note, j.ID), true})
+			}
+			continue
+		}
+		if t.cancelReturned(j) {
+			t.do(Avoid{p.Node})
+			t.do(Say{p.UID, p.Name, "NotBound", fmt.Sprintf("%s Slurm job %d gives its nodes back.", note, j.ID), true})
+		}
+		return
+	}
+}
+
+func (t *turn) cancelReturned(j *Job) bool {
+	if !j.returned.IsZero() && !t.due(j.returned, anew) || !t.order(wire.Order{Kind: wire.Cancel, User: j.User, Job: j.ID}) {
+		return false
+	}
+	j.returned = t.now
+	t.wake(t.now.Add(anew))
+	return true
+}
+
+// isLate says that a pod has come after its job's start, to other pods that run.
+func (t *turn) isLate(p *Pod, j *Job) bool {
+	return p.Created.After(j.Start) && slices.ContainsFunc(t.Pods, func(o Pod) bool { return o.Job == j.ID && o.Scheduled && !o.Over })
+}
+
 // mostTasks bounds the tasks of a job.
 const mostTasks = 65_536
 
@@ -305,7 +348,7 @@ func (t *turn) finish(j *Job) {
 	if !t.due(t.Empty, pause) || !j.tried.IsZero() && j.ends > 0 && !t.due(j.tried, anew) {
 		return
 	}
-	if j.ends >= 2 {
+	if j.finished >= 2 {
 		o.Kind, o.Status = wire.Cancel, 0
 	}
 	if t.order(o) {

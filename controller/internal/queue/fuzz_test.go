@@ -26,23 +26,38 @@ type world struct {
 	watch []Event
 	// patches are requests to Kubernetes that are under way.
 	patches []Action
-	// orders are those that the gateway has, and answers what it has still to tell.
+	// orders are those that the gateways have, and answers what each of two has still to tell, in its order.
 	orders  []wire.Order
-	answers []Event
+	answers [2][]answer
 	jobs    []*slurmJob
+	// forgotten are runs that slurmctld knows no more, and whose nodes are not free yet.
+	forgotten []*slurmJob
 	// runs are all that there were: the nodes that each has let go.
 	runs  map[runOf]map[string]bool
 	ended map[runOf]bool
+	// nodes are those of each run, in Slurm's order.
+	nodes map[runOf][]string
 	// held are the jobs for which nodes hold.
-	held    map[string]uint32
-	settles bool
-	count   int
+	held map[string]uint32
+	// returned are the jobs that were ended because kube-scheduler did not bind a pod.
+	returned map[uint32]bool
+	settles  bool
+	count    int
 }
 
 type runOf struct {
 	job uint32
 	run Run
 }
+
+// answer is a word on its way to the leader.
+type answer struct {
+	Event
+	at time.Time
+}
+
+// longestWay is how long a word may be on its way.
+const longestWay = settled - 10*time.Second
 
 type kubePod struct {
 	Pod
@@ -57,16 +72,20 @@ type slurmJob struct {
 	held    []string
 	purged  bool
 	ending  bool
+	// was is the run that ends.
+	was runOf
+	// stays says that the job waits while pods of a run are there that has ended.
+	stays bool
 }
 
 func (j *slurmJob) of() runOf { return runOf{j.ID, (&Job{QueuedJob: j.QueuedJob}).run()} }
 
 const owner = "alice"
 
-var machineNames = []string{"n0", "n1", "n2", "n3"}
+var machineNames = []string{"n0", "n1", "n2", "n3", "n4", "n5", "n6"}
 
 func newWorld(t *testing.T, gang bool) *world {
-	w := &world{T: t, gang: gang, now: time.Unix(1_800_000_000, 0), runs: map[runOf]map[string]bool{}, ended: map[runOf]bool{}, held: map[string]uint32{}}
+	w := &world{T: t, gang: gang, now: time.Unix(1_800_000_000, 0), runs: map[runOf]map[string]bool{}, ended: map[runOf]bool{}, held: map[string]uint32{}, returned: map[uint32]bool{}, nodes: map[runOf][]string{}}
 	w.begin(false)
 	return w
 }
@@ -77,12 +96,8 @@ func (w *world) note(format string, args ...any) {
 
 // begin is a new leader's: it reads the pods of the API, and knows no job.
 func (w *world) begin(doubt bool) {
-	w.s, w.watch, w.answers = State{Doubt: doubt}, nil, nil
-	size := 1
-	if w.gang {
-		size = 3
-	}
-	w.step(SpecIs{Spec{UID: "g", Name: "ns/g", User: owner, Size: size, Gang: w.gang}})
+	w.s, w.watch, w.answers = State{Doubt: doubt}, nil, [2][]answer{}
+	w.step(SpecIs{Spec{UID: "g", Name: "ns/g", User: owner, Size: w.size(), Gang: w.gang}})
 	for _, p := range w.pods {
 		if !p.gone {
 			w.step(PodIs{p.Pod})
@@ -111,7 +126,7 @@ func (w *world) step(e Event) {
 			w.patches = append(w.patches, a)
 		case AskOwner:
 			if w.settles && !slices.ContainsFunc(w.pods, func(p *kubePod) bool { return !p.gone && !p.Over }) {
-				w.answers = append(w.answers, OwnerIs{OwnerEnd{true, 0}})
+				w.says(0, OwnerIs{OwnerEnd{true, 0}})
 			}
 		}
 	}
@@ -127,6 +142,15 @@ func (w *world) check(a Action) {
 		require.Equal(w, w.held[a.Node], a.Job, "the node does not hold")
 		_, on := w.runs[of][a.Node]
 		require.True(w, on, "the run has not that node")
+		require.Zero(w, w.s.job(a.Job).returned, "the job is given back")
+		require.Equal(w, w.nodes[of][a.Rank], a.Node, "the task is on another node")
+		for _, p := range w.pods {
+			require.False(w, p.UID != a.UID && p.Job == a.Job && p.Rank == a.Rank && !p.gone && !p.Over, "pod %s has the task of %s", p.UID, a.UID)
+		}
+		for _, other := range w.patches {
+			b, is := other.(Bind)
+			require.False(w, is && b.UID != a.UID && b.Job == a.Job && b.Run == a.Run && b.Rank == a.Rank && !w.pod(b.UID).gone, "pod %s is to have the task of %s", b.UID, a.UID)
+		}
 	case Delete:
 		p := w.pod(a.UID)
 		require.False(w, p.Gated, "a pod that waits is deleted")
@@ -134,6 +158,9 @@ func (w *world) check(a Action) {
 	case Send:
 		o := a.Order
 		if o.Kind != wire.Cancel && o.Kind != wire.Finish {
+			break
+		}
+		if w.returned[o.Job] = w.returned[o.Job] || o.Kind == wire.Cancel && slices.ContainsFunc(w.s.Pods, func(p Pod) bool { return w.mayReturn(&p, o.Job) }); w.returned[o.Job] {
 			break
 		}
 		for _, p := range w.pods {
@@ -144,6 +171,15 @@ func (w *world) check(a Action) {
 			require.True(w, other, "%s of the one job of pods that wait", o.Kind)
 		}
 	}
+}
+
+// mayReturn says that a pod has waited for kube-scheduler for so long that its job may be given back.
+func (w *world) mayReturn(p *Pod, job uint32) bool {
+	j := w.s.job(job)
+	if p.Job != job || p.Run != j.run() || p.Scheduled || p.Unscheduled == "" || w.now.Sub(p.bound) < Binding {
+		return false
+	}
+	return !p.Created.After(j.Start) || !slices.ContainsFunc(w.s.Pods, func(o Pod) bool { return o.Job == job && o.Scheduled && !o.Over })
 }
 
 func (w *world) pod(uid string) *kubePod {
@@ -201,13 +237,12 @@ var moves = []func(w *world, n int){
 			w.step(e)
 		}
 	},
-	func(w *world, n int) { w.gateway(n) }, func(w *world, n int) { // the gateway tells
-		if len(w.answers) > 0 {
-			i := n % 2 % len(w.answers)
-			e := w.answers[i]
-			w.answers = slices.Delete(w.answers, i, i+1)
-			w.step(e)
+	func(w *world, n int) { w.gateway(n) }, func(w *world, n int) { // a gateway tells
+		from := n % 2
+		if len(w.answers[from]) == 0 {
+			from = 1 - from
 		}
+		w.hear(from)
 	},
 	func(w *world, n int) {
 		w.grant(n)
@@ -225,8 +260,10 @@ var moves = []func(w *world, n int){
 	},
 	func(w *world, n int) { w.epilog(n) },
 	func(w *world, n int) { w.kube(n) },
-	func(w *world, n int) { // a pod ends
-		if p := some(w.pods, n, func(p *kubePod) bool { return !p.gone && !p.Over && !p.Gated }); p != nil {
+	func(w *world, n int) { // a pod ends, but not by itself for ever
+		if p := some(w.pods, n, func(p *kubePod) bool {
+			return !p.gone && !p.Over && p.Scheduled && (!w.settles || !w.ended[runOf{p.Job, p.Run}])
+		}); p != nil {
 			p.Over, p.Status = true, n%3
 			w.note("pod %s ends with %d", p.UID, p.Status)
 			w.changed(p)
@@ -269,12 +306,35 @@ var moves = []func(w *world, n int){
 			w.jobs = append(w.jobs, &slurmJob{QueuedJob: wire.QueuedJob{ID: uint32(len(w.jobs) + 1), User: "mallory", Comment: wire.GroupComment + "g x", State: "PENDING"}})
 			return
 		}
-		w.report()
+		w.report(n)
+	},
+	func(w *world, n int) { // kube-scheduler binds a pod, or says why not
+		if p := some(w.pods, n, func(p *kubePod) bool {
+			return !p.gone && !p.Over && !p.Gated && !p.Scheduled && (!w.settles || !w.returned[p.Job])
+		}); p != nil {
+			p.Scheduled, p.Unscheduled = n%4 != 1 || w.settles, ""
+			if !p.Scheduled {
+				p.Unscheduled = "no port"
+			}
+			w.note("pod %s is bound: %v", p.UID, p.Scheduled)
+			w.changed(p)
+		}
+	},
+	func(w *world, n int) { // slurmctld loses its last seconds
+		if j := some(w.jobs, n, func(j *slurmJob) bool { return j.State == "RUNNING" }); j != nil {
+			j.was = j.of()
+			w.ended[j.was] = true
+			old := *j
+			old.ending = true
+			w.forgotten = append(w.forgotten, &old)
+			j.State, j.Nodes, j.Start, j.held, j.stays = "PENDING", nil, time.Time{}, nil, n%2 == 1
+			w.note("slurmctld knows no more that job %d ran", j.ID)
+		}
 	},
 }
 
 // frequent are the moves as often as a story should have them.
-var frequent = [32]int{0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5, 6, 7, 7, 8, 8, 9, 10, 11, 12, 12, 13, 14, 15, 15}
+var frequent = [32]int{0, 0, 1, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5, 6, 7, 7, 8, 8, 9, 10, 11, 12, 12, 13, 14, 15, 16, 17}
 
 func (j *slurmJob) live() bool {
 	return slices.Contains([]string{"PENDING", "CONFIGURING", "RUNNING"}, j.State)
@@ -286,7 +346,8 @@ func (j *slurmJob) over(end string, requeue bool, w *world) {
 		j.State = end
 		return
 	}
-	w.ended[j.of()] = true
+	j.was = j.of()
+	w.ended[j.was] = true
 	j.end, j.requeue, j.State, j.ending = end, requeue, "COMPLETING", true
 	w.note("Slurm ends job %d: %s, requeue %v", j.ID, end, requeue)
 }
@@ -294,15 +355,15 @@ func (j *slurmJob) over(end string, requeue bool, w *world) {
 // grant has a job begin.
 func (w *world) grant(n int) {
 	free := slices.DeleteFunc(slices.Clone(machineNames), func(name string) bool {
-		return slices.ContainsFunc(w.jobs, func(j *slurmJob) bool { return slices.Contains(j.held, name) })
+		return slices.ContainsFunc(w.allJobs(), func(j *slurmJob) bool { return slices.Contains(j.held, name) })
 	})
-	j := some(w.jobs, n, func(j *slurmJob) bool { return j.State == "PENDING" })
+	j := some(w.jobs, n, func(j *slurmJob) bool { return j.State == "PENDING" && !j.ending && !j.stays })
 	if j == nil || len(free) < w.s.Size {
 		return
 	}
 	j.Nodes, j.Start, j.State = free[:w.s.Size], w.now, "RUNNING"
 	j.held = slices.Clone(j.Nodes)
-	w.runs[j.of()] = map[string]bool{}
+	w.runs[j.of()], w.nodes[j.of()] = map[string]bool{}, j.Nodes
 	for _, name := range j.Nodes {
 		w.runs[j.of()][name] = false
 	}
@@ -322,9 +383,12 @@ func (w *world) hold(n int) {
 	}
 }
 
+// allJobs are those of slurmctld, and what it has forgotten.
+func (w *world) allJobs() []*slurmJob { return slices.Concat(w.jobs, w.forgotten) }
+
 // epilog has one of a job's ask for its pods.
 func (w *world) epilog(n int) {
-	j := some(w.jobs, n, func(j *slurmJob) bool { return j.ending && len(j.held) > 0 })
+	j := some(w.allJobs(), n, func(j *slurmJob) bool { return j.ending && len(j.held) > 0 })
 	if j == nil {
 		return
 	}
@@ -336,7 +400,7 @@ func (w *world) epilog(n int) {
 	for _, p := range w.pods {
 		require.False(w, p.Job == j.ID && p.Node == name && !p.gone && !p.Over, "node %s goes on, and pod %s is there", name, p.UID)
 	}
-	w.runs[j.of()][name] = true
+	w.runs[j.was][name] = true
 	delete(w.held, name)
 	w.note("the epilog of job %d ends on %s", j.ID, name)
 	j.held = slices.DeleteFunc(j.held, func(one string) bool { return one == name })
@@ -379,6 +443,9 @@ func (w *world) kube(n int) {
 		}
 		require.False(w, w.runs[runOf{a.Job, a.Run}][a.Node], "pod %s comes to node %s after its job's epilog", a.UID, a.Node)
 		p.Gated, p.Place = false, a.Place
+		if w.settles {
+			p.Scheduled = true
+		}
 		w.note("pod %s is on %s", a.UID, a.Node)
 		w.changed(p)
 		jobs := map[uint32]bool{}
@@ -391,23 +458,45 @@ func (w *world) kube(n int) {
 	}
 }
 
-// tell is slurmctld's word on a job, as it is now.
-func (w *world) tell(j *slurmJob) {
-	if !j.purged {
-		w.answers = append(w.answers, JobIs{Job: j.QueuedJob})
+// says has a gateway's word be on its way.
+func (w *world) says(from int, e Event) {
+	w.answers[from] = append(w.answers[from], answer{e, w.now})
+}
+
+// hear has a gateway's next word arrive.
+func (w *world) hear(from int) {
+	if all := w.answers[from]; len(all) > 0 {
+		w.answers[from] = all[1:]
+		w.step(all[0].Event)
 	}
 }
 
-// report has the gateway tell of all jobs.
-func (w *world) report() {
+// arrive has all words arrive that are on their way for too long at a time.
+func (w *world) arrive(at time.Time) {
+	for from := range w.answers {
+		for len(w.answers[from]) > 0 && at.Sub(w.answers[from][0].at) > longestWay {
+			w.hear(from)
+		}
+	}
+}
+
+// tell is slurmctld's word on a job, as it is now.
+func (w *world) tell(from int, j *slurmJob) {
+	if !j.purged {
+		w.says(from, JobIs{Job: j.QueuedJob})
+	}
+}
+
+// report has a gateway tell of all jobs.
+func (w *world) report(n int) {
 	var all []uint32
 	for _, j := range w.jobs {
-		w.tell(j)
+		w.tell(n%2, j)
 		if !j.purged {
 			all = append(all, j.ID)
 		}
 	}
-	w.answers = append(w.answers, AllTold{all})
+	w.says(n%2, AllTold{all})
 }
 
 // gateway carries an order out, and answers, or its answer is lost.
@@ -418,11 +507,12 @@ func (w *world) gateway(n int) {
 	i := n % 3 % len(w.orders) // there are several gateways
 	o := w.orders[i]
 	w.orders = slices.Delete(w.orders, i, i+1)
+	from := n / 2 % 2
 	r := wire.OrderResult{Order: o.ID}
 	lost := n%4 == 1 && !w.settles
 	if n%8 == 5 && !w.settles {
 		r.Unknown = "slurmctld does not answer"
-		w.answers = append(w.answers, Result{r, nil})
+		w.says(from, Result{r, nil})
 		return
 	}
 	var told *wire.QueuedJob
@@ -444,7 +534,7 @@ func (w *world) gateway(n int) {
 			break
 		}
 		r.Job = w.jobs[i].ID
-		w.tell(w.jobs[i])
+		w.tell(from, w.jobs[i])
 	default:
 		if j == nil || j.purged {
 			r.None = true
@@ -453,11 +543,11 @@ func (w *world) gateway(n int) {
 		r.Job = j.ID
 		if o.Kind != wire.Look && j.live() {
 			for _, p := range w.pods {
-				require.False(w, p.Job == j.ID && !p.gone && !p.Over && !w.ended[runOf{p.Job, p.Run}], "%s of job %d with pod %s", o.Kind, j.ID, p.UID)
+				require.False(w, p.Job == j.ID && !p.gone && !p.Over && !w.ended[runOf{p.Job, p.Run}] && !w.returned[j.ID], "%s of job %d with pod %s", o.Kind, j.ID, p.UID)
 			}
 			j.over(map[wire.OrderKind]string{wire.Cancel: "CANCELLED", wire.Finish: "COMPLETED"}[o.Kind], false, w)
 		}
-		w.tell(j)
+		w.tell(from, j)
 		now := j.QueuedJob
 		told = &now
 	}
@@ -465,12 +555,13 @@ func (w *world) gateway(n int) {
 		told = nil
 		r = wire.OrderResult{Order: o.ID, Unknown: "the gateway is gone"}
 	}
-	w.answers = append(w.answers, Result{r, told})
+	w.says(from, Result{r, told})
 }
 
 // pass has time go on.
 func (w *world) pass(by time.Duration) {
 	end := w.now.Add(by)
+	w.arrive(end)
 	for range 1000 {
 		if w.at.IsZero() || w.at.After(end) {
 			break
@@ -493,20 +584,24 @@ func (w *world) settle() {
 		}
 	}
 	for round := range 150 {
-		for n := 0; len(w.watch)+len(w.orders)+len(w.answers)+len(w.patches) > 0; n++ {
+		for n := 0; w.underWay() > 0; n++ {
 			require.Less(w, n, 2000, "it never rests")
 			for _, m := range []int{1, 2, 3, 8} {
 				moves[m](w, 0)
 			}
 		}
-		for _, m := range []int{4, 7, 7, 7, 10} {
+		for _, m := range []int{4, 7, 7, 7, 10, 16} {
 			moves[m](w, round)
 		}
 		if round%2 == 1 {
 			moves[9](w, 0)
 		}
+		over := func(p *kubePod) bool { return p.Job != 0 && !p.gone && !p.Over && w.ended[runOf{p.Job, p.Run}] }
+		for _, j := range w.jobs {
+			j.stays = j.stays && slices.ContainsFunc(w.pods, over)
+		}
 		if round%3 == 0 {
-			w.report()
+			w.report(round)
 		}
 		w.pass(20 * time.Second)
 		if w.idle() {
@@ -514,6 +609,83 @@ func (w *world) settle() {
 		}
 	}
 	w.Fatalf("it does not end: %+v", w.s)
+}
+
+// begun is how far pods have come before what happens by numbers.
+type begun byte
+
+// Pods run; kube-scheduler has not bound them for as long as it may take; or that is so of one that has come later.
+const (
+	bound begun = iota
+	unbound
+	late
+	none
+)
+
+// run has pods come to their nodes. A gateway's word about a job that waits stays on its way.
+func (w *world) run(how begun) {
+	pods := w.size()
+	if how == late {
+		pods = max(pods-1, 1)
+	}
+	w.place(pods)
+	w.binds(how != unbound)
+	if how == late {
+		w.pass(5 * time.Second)
+		w.place(w.size() - pods)
+		w.binds(false)
+	}
+	if how != bound {
+		for len(w.watch) > 0 {
+			moves[1](w, 0)
+		}
+		w.pass(Binding + time.Second)
+	}
+	w.note("by numbers from here")
+}
+
+// place makes pods, and has them come to the nodes of a job.
+func (w *world) place(pods int) {
+	for range pods {
+		moves[0](w, 0)
+	}
+	w.report(0)
+	for round := 0; round < 50 && slices.ContainsFunc(w.pods, func(p *kubePod) bool { return p.Gated }); round++ {
+		for w.underWay() > len(w.answers[1]) {
+			for _, m := range []int{1, 2, 8} {
+				moves[m](w, 0)
+			}
+			w.hear(0)
+		}
+		if round == 2 {
+			w.report(1)
+		}
+		if round > 2 {
+			w.grant(0)
+			w.hold(0)
+			w.hold(2)
+		}
+		w.pass(time.Second)
+	}
+}
+
+// binds has kube-scheduler bind all pods, or say why not.
+func (w *world) binds(is bool) {
+	for _, p := range w.pods {
+		if !p.Gated && !p.gone && !p.Scheduled {
+			if p.Scheduled = is; !is {
+				p.Unscheduled = "no port"
+			}
+			w.changed(p)
+		}
+	}
+}
+
+func (w *world) size() int {
+	if w.gang {
+		return 3
+	}
+	return 1
 }
 
 func (w *world) idle() bool {
@@ -527,7 +699,17 @@ func (w *world) idle() bool {
 			return false
 		}
 	}
-	return len(w.watch)+len(w.orders)+len(w.answers)+len(w.patches) == 0
+	for _, j := range w.forgotten {
+		if len(j.held) > 0 {
+			return false
+		}
+	}
+	return w.underWay() == 0
+}
+
+// underWay is how much nobody has heard of yet.
+func (w *world) underWay() int {
+	return len(w.watch) + len(w.orders) + len(w.answers[0]) + len(w.answers[1]) + len(w.patches)
 }
 
 // play is one story. One that fails is told.
@@ -539,6 +721,9 @@ func play(t *testing.T, gang bool, script []byte) {
 			t.Logf("the story (gang %v, %x):\n%s", gang, script, strings.Join(w.story[max(0, len(w.story)-300):], "\n"))
 		}
 	}()
+	if len(script) > 0 && begun(script[0]&3) != none {
+		w.run(begun(script[0] & 3))
+	}
 	for _, b := range script {
 		moves[frequent[b&31]](w, int(b>>5))
 	}

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strconv"
@@ -192,8 +193,22 @@ func PodOf(p *corev1.Pod, g Group) Pod {
 	}
 	if !pod.Gated {
 		pod.Place = placeOf(&p.ObjectMeta)
+		pod.Scheduled, pod.Unscheduled = scheduled(p)
 	}
 	return pod
+}
+
+// scheduled says whether a pod has its node, and why it has none where kube-scheduler says so.
+func scheduled(p *corev1.Pod) (is bool, why string) {
+	if p.Spec.NodeName != "" {
+		return true, ""
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason != corev1.PodReasonSchedulingGated {
+			return false, cmp.Or(c.Message, c.Reason, "it does not say why")
+		}
+	}
+	return false, ""
 }
 
 // placeOf is what the controller has written to a pod.

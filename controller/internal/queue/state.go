@@ -64,14 +64,19 @@ type Pod struct {
 	// will run again. Status is then its exit status.
 	Gated, Deleting, Over bool
 	Status                int
+	// Scheduled says that kube-scheduler has bound the pod to its node. Unscheduled is why it has not, where it says so.
+	Scheduled   bool
+	Unscheduled string
 	// Slot is the task that the pod wants, as its index says; -1 for any.
 	Slot int
 	// Place is where the pod was put; its Job is 0 before that.
 	Place
 
-	// bound is when this replica put the pod there, or saw it there first. bind and deleted are when it last tried
+	// bound is when this replica put the pod there, or saw it there first, or without the gate first. bind and deleted are when it last tried
 	// to put it there and to delete it.
 	bound, bind, deleted time.Time
+	// warned says that an event has told that kube-scheduler does not bind the pod.
+	warned bool
 }
 
 // Place is a task of a job's run, on a node as Slurm names it.
@@ -97,6 +102,8 @@ type Job struct {
 	// tried is when an order about the job was last given, and ends how many ended it.
 	tried time.Time
 	ends  int
+	// finished is how many orders to finish the job a gateway has answered: one that slurmctld has not heard does not count.
+	finished int
 	// look says that slurmctld is to be asked about the job.
 	look bool
 	// confirmed says that slurmctld has said so of the run, when it was asked after all epilogs had asked: its nodes
@@ -107,6 +114,8 @@ type Job struct {
 	holds []string
 	// cancelled says that the job is one too many.
 	cancelled bool
+	// returned is when the job was last ended because kube-scheduler does not bind a pod of it.
+	returned time.Time
 }
 
 func (j *Job) run() Run {

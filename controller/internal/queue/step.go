@@ -72,6 +72,8 @@ type (
 		UID, Name, Reason, Note string
 		Warning                 bool
 	}
+	// Avoid has the next jobs of the pods' owner not ask for a node.
+	Avoid struct{ Node string }
 	// AskOwner finds out whether the pods' owner has ended. The answer is an OwnerIs, if it has.
 	AskOwner struct{}
 )
@@ -80,6 +82,7 @@ func (Send) isAction()     {}
 func (Bind) isAction()     {}
 func (Delete) isAction()   {}
 func (Say) isAction()      {}
+func (Avoid) isAction()    {}
 func (AskOwner) isAction() {}
 
 const (
@@ -94,6 +97,8 @@ const (
 	leaving = 30 * time.Second
 	// Replacement is how long a job keeps the place of a gang's pod that has ended for the next one.
 	Replacement = 10 * time.Minute
+	// Binding is how long kube-scheduler may say that it cannot bind a pod, until the job's nodes are given back.
+	Binding = time.Minute
 	// settled is the age of a bound pod from which a word that its job waits is believed, though the job counts no
 	// restart: no older word is still on its way.
 	settled = time.Minute
@@ -138,10 +143,10 @@ func (e PodIs) apply(s *State, now time.Time) []Action {
 		slices.SortFunc(s.Pods, func(a, b Pod) int { return cmp.Compare(a.UID, b.UID) })
 		return nil
 	}
-	p.bound, p.bind, p.deleted = old.bound, old.bind, old.deleted
+	p.bound, p.bind, p.deleted, p.warned = old.bound, old.bind, old.deleted, old.warned
 	if p.Job == 0 && p.Gated {
 		p.Place = old.Place // the watch has not told yet
-	} else if old.Job == 0 && p.Job != 0 {
+	} else if p.Job != 0 && (old.Job == 0 || old.Gated && !p.Gated) {
 		p.bound = now
 	}
 	*old = p
@@ -282,6 +287,9 @@ func (e Result) apply(s *State, now time.Time) []Action {
 			s.Retry = now.Add(doubtful)
 		}
 	case wire.Look, wire.Cancel, wire.Finish:
+		if j := s.job(o.Job); j != nil && o.Kind == wire.Finish && r.Unknown == "" {
+			j.finished++
+		}
 		if r.None {
 			s.found(o.Job)
 			return JobIs{Job: wire.QueuedJob{ID: o.Job, User: o.User, Gone: true}}.apply(s, now)
@@ -302,7 +310,7 @@ func (s *State) submitted(r wire.OrderResult, now time.Time) (actions []Action) 
 		return s.say("Queued", fmt.Sprintf("The pod waits for Slurm job %d of the user %s.", r.Job, s.User), false)
 	case r.Refused != "":
 		s.pause(now)
-		return s.say("Refused", fmt.Sprintf("Slurm refuses the job: %s. It is submitted again in %v.", r.Refused, s.Retry.Sub(now)), true)
+		return s.say("Refused", fmt.Sprintf("The job is refused: %s. It is submitted again in %v.", r.Refused, s.Retry.Sub(now)), true)
 	}
 	s.Doubt, s.Retry = true, now.Add(doubtful)
 	return nil

@@ -27,6 +27,7 @@ var cases = []struct {
 	{"slurmctld restarts", func(w *world) error { return w.restarts((*world).restartSlurmctld) }},
 	{"slurmd restarts", func(w *world) error { return w.restarts((*world).restartSlurmd) }},
 	{"slurmd restarts in the epilog", func(w *world) error { return w.restarts((*world).restartInEpilog) }},
+	{"slurmd starts beside pods", (*world).startsBesidePods},
 	{"the gateway refuses", (*world).refuses},
 }
 
@@ -175,7 +176,7 @@ func (w *world) outlive() error {
 	return native.Within(limit, "the next job does not run", func() bool { return w.stateOf(next) == "COMPLETED" })
 }
 
-// restarts: a daemon ends and comes back while a job's epilog waits.
+// restarts: a daemon ends and comes back while a job's epilog waits, and another job waits for the node.
 func (w *world) restarts(restart func(*world) error) error {
 	job, err := w.granted(submission("a", "--nodelist=n1"), "n1")
 	if err != nil {
@@ -187,11 +188,11 @@ func (w *world) restarts(restart func(*world) error) error {
 	if err := w.nodeIs("n1", "completing"); err != nil {
 		return err
 	}
-	if err := restart(w); err != nil {
-		return err
-	}
 	next, err := w.ordinary("n1")
 	if err != nil {
+		return err
+	}
+	if err := restart(w); err != nil {
 		return err
 	}
 	if err := stays(40*time.Second, "n1 takes a job while there are pods", func() bool { return w.stateOf(next) == "PENDING" }); err != nil {

@@ -15,6 +15,8 @@ var ownArgs = []string{"--chdir=/", "--input=/dev/null", "--output=/dev/null", "
 const (
 	mostArgs = 64
 	mostArg  = 4096
+	// mostExclude is that of --exclude, whose list may have many of 10,000 nodes. Linux takes 128 KiB.
+	mostExclude = 32 << 10
 )
 
 // allowed are the options of sbatch(1) that an order may have: what the job wants, and what it is called. It may say nothing of
@@ -44,8 +46,12 @@ func checkSubmission(o *wire.Order) error {
 	}
 	comments := 0
 	for _, arg := range o.Args {
-		if len(arg) > mostArg || strings.ContainsFunc(arg, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			return refuse("argument %q: want %d printable bytes at most", shortened(arg), mostArg)
+		most := mostArg
+		if strings.HasPrefix(arg, "--exclude=") {
+			most += mostExclude
+		}
+		if len(arg) > most || strings.ContainsFunc(arg, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			return refuse("argument %q: want %d printable bytes at most", shortened(arg), most)
 		}
 		parts := option.FindStringSubmatch(arg)
 		if parts == nil {

@@ -45,6 +45,42 @@ func (h *Holds) lift() {
 	}
 }
 
+// liftStart lifts the drain with which slurmd's record has begun, once slurmctld has the record.
+func (h *Holds) liftStart() {
+	select {
+	case <-h.alive.Done():
+		return
+	case <-h.ready:
+	}
+	for tries := range startLooks {
+		if changed, err := h.tryLift(); changed || err == nil && tries > 0 {
+			break
+		}
+		select {
+		case <-h.alive.Done():
+			return
+		case <-time.After(backoff.Grow(200*time.Millisecond, tries, lateDrain)):
+		}
+	}
+	h.lift() // a drain whose answer was lost may come late
+}
+
+// startLooks bounds the looks for a record that slurmd is to make: some minutes.
+const startLooks = 20
+
+// needsNoDrain lifts the drain that a hold has had for a start of slurmd: its job runs.
+func (h *Holds) needsNoDrain(one *hold) {
+	h.mu.Lock()
+	drained := one.drained && !one.ended
+	if drained {
+		one.drained = false
+	}
+	h.mu.Unlock()
+	if drained && !h.anyDrained() {
+		go h.lift()
+	}
+}
+
 func (h *Holds) tryLift() (changed bool, err error) {
 	h.order.Lock()
 	defer h.order.Unlock()
@@ -77,35 +113,51 @@ func (h *Holds) drain(one *hold) (drained bool) {
 	}
 }
 
-// setDrain drains the node for a hold that is not gone. A drain of somebody else's keeps jobs away as well.
+// setDrain is tryDrain. A drain of somebody else's keeps jobs away as well.
 func (h *Holds) setDrain(one *hold) bool {
-	h.order.Lock()
-	defer h.order.Unlock()
-	select {
-	case <-one.gone:
-		return false
-	default:
-	}
-	h.mu.Lock()
-	one.drained = true
-	pods := strings.Join(one.pods[:min(len(one.pods), 3)], ", ")
-	h.mu.Unlock()
-	of := "an earlier job"
-	if one.job != 0 {
-		of = fmt.Sprintf("job %d", one.job)
-	}
-	reason := fmt.Sprintf("%s%s has left pods: %s", reasons.ByPods, of, cmp.Or(pods, "the controller does not say which"))
-	reason = reason[:min(len(reason), mostReason)]
-	changed, err := h.Drains.Set(h.alive, reasons.Pods, reason)
-	if changed {
-		h.Log(slog.LevelWarn, "pods outlive their Slurm job: the node is drained until they are gone",
-			slog.Uint64("job", uint64(one.job)), slog.String("pods", pods))
-	}
+	err := h.tryDrain(one)
 	_, foreign := errors.AsType[*drains.ForeignError](err)
 	if err != nil && !foreign {
 		h.Log(slog.LevelDebug, "cannot drain the node for pods of an ended job", slog.Any("error", err))
 	}
 	return err == nil || foreign
+}
+
+// errReleased says that the hold is gone for which a drain was to be.
+var errReleased = errors.New("no pod of the job is left")
+
+// tryDrain drains the node for a hold that is not gone.
+func (h *Holds) tryDrain(one *hold) error {
+	h.order.Lock()
+	defer h.order.Unlock()
+	select {
+	case <-one.gone:
+		return errReleased
+	default:
+	}
+	h.mu.Lock()
+	one.drained = true
+	reason := h.reason(one)
+	h.mu.Unlock()
+	changed, err := h.Drains.Set(h.alive, reasons.Pods, reason)
+	if changed {
+		h.Log(slog.LevelWarn, "the node is drained until pods of an earlier job are gone", slog.Uint64("job", uint64(one.job)), slog.String("reason", reason))
+	}
+	return err
+}
+
+// reason is why the node is drained for a hold. The caller holds mu.
+func (h *Holds) reason(one *hold) string {
+	if one.job == 0 && len(one.pods) == 0 && !h.cleared {
+		return unknownPods
+	}
+	of := "an earlier job"
+	if one.job != 0 {
+		of = fmt.Sprintf("job %d", one.job)
+	}
+	pods := strings.Join(one.pods[:min(len(one.pods), 3)], ", ")
+	reason := fmt.Sprintf("%s%s has left pods: %s", reasons.ByPods, of, cmp.Or(pods, "the controller does not say which"))
+	return reason[:min(len(reason), mostReason)]
 }
 
 // clear lifts a drain that an earlier agent has left, once the controller says that no pod of any job is on the node. While
@@ -121,7 +173,15 @@ func (h *Holds) clear() {
 		h.mu.Unlock()
 		switch {
 		case none:
-			h.lift()
+			h.mu.Lock()
+			h.cleared = true
+			starts := h.startsDrained
+			h.mu.Unlock()
+			if starts {
+				h.liftStart()
+			} else {
+				h.lift()
+			}
 			return
 		case err == nil && !held:
 			h.setDrain(whole)
