@@ -127,7 +127,7 @@ var statuses = map[string]Status{
 			Containers: &containers.Status{
 				SquashfsLacks: "a secret", Usage: &containers.Usage{Running: 3, Images: 7, ImageBytes: 60e9, Free: 400e9, Uncounted: true},
 			},
-			Holds: &holds.Status{Jobs: []holds.JobStatus{{Job: 7, Pods: []string{"a secret"}}, {Job: 8, Ended: true, Drained: true, Fault: "a secret"}}},
+			PodHolds: &holds.Status{Jobs: []holds.JobStatus{{Job: 7, Pods: []string{"a secret"}}, {Job: 8, Ended: true, Drained: true, Fault: "a secret"}}},
 		},
 	},
 	"slurmd-stopping": {

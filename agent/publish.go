@@ -45,7 +45,7 @@ func (a *Agent) brief() Status {
 	}
 	s.LastEnd, s.Peers, s.Conf = a.main.LastEnd(), a.names.Status(), a.ctld.CompleteConf(s.Conf)
 	s.Status, s.DatabaseDump = a.ctld.Status(), a.database.Dump()
-	s.Gateway = a.userSessions.Gateway()
+	s.Gateway = a.userSessions.GatewayStatus()
 	s.Leavers = cmp.Or(a.ctld.Leavers(), a.userSessions.Leavers())
 	if v := a.published.installed.Load(); v != nil {
 		report := releases.Judge(*v, time.Now())

@@ -133,7 +133,7 @@ func check(args []string, stderr io.Writer) error {
 	return nil
 }
 
-// stepSpec is what a step wants.
+// stepSpec reads the flags and arguments that the plugin gives for a step, beside the options of its user.
 func stepSpec(verb string, args []string) (rootfs.Spec, error) {
 	set := flag.NewFlagSet(verb, flag.ContinueOnError)
 	s := rootfs.Spec{Home: os.Getenv("HOME"), User: os.Getenv("USER"), MPI: os.Getenv("PMIX_SERVER_TMPDIR")}

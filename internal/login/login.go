@@ -77,8 +77,8 @@ func (l *Login) Start(ctx context.Context) {
 // OpenGateway has the pod be a gateway of slurmlet's controller, before Start.
 func (l *Login) OpenGateway(o gateway.Options) { l.gateway = gateway.New(o) }
 
-// Gateway is the gateway's status, nil of a pod without one.
-func (l *Login) Gateway() *gateway.Status {
+// GatewayStatus is the gateway's status, nil of a pod without one.
+func (l *Login) GatewayStatus() *gateway.Status {
 	if l == nil {
 		return nil
 	}

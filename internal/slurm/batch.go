@@ -102,19 +102,19 @@ func (s Scontrol) CommentedJobs(ctx context.Context, ids []uint32) (all []Commen
 			return nil, err
 		}
 		var answer struct {
-			Shown []shownBatch `json:"jobs"`
+			Batches []shownBatch `json:"jobs"`
 		}
 		switch err := read("squeue", out, &answer); {
 		case unknown(err):
 			continue
 		case err != nil:
 			return nil, err
-		case answer.Shown == nil:
+		case answer.Batches == nil:
 			return nil, errors.New(`cannot read the answer of squeue: there is no list "jobs" in it`)
 		}
-		for i := range answer.Shown {
-			if slices.Contains(some, uint32(answer.Shown[i].ID)) { //nolint:gosec // a job's number has 32 bits
-				all = append(all, answer.Shown[i].commented())
+		for i := range answer.Batches {
+			if slices.Contains(some, uint32(answer.Batches[i].ID)) { //nolint:gosec // a job's number has 32 bits
+				all = append(all, answer.Batches[i].commented())
 			}
 		}
 	}
@@ -172,9 +172,9 @@ func (s Scontrol) as(a *Account, cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// Submit runs sbatch(1) as a user, with the script on its standard input, and returns the job's number. A RefusedError says
+// Sbatch runs sbatch(1) as a user, with the script on its standard input, and returns the job's number. A RefusedError says
 // that there is no such job. After any other error there may be one.
-func (s Scontrol) Submit(ctx context.Context, a *Account, script string, args ...string) (uint32, error) {
+func (s Scontrol) Sbatch(ctx context.Context, a *Account, script string, args ...string) (uint32, error) {
 	cmd := s.as(a, exec.CommandContext(ctx, s.beside("sbatch"), append(args, "--parsable")...))
 	cmd.Stdin = strings.NewReader(script)
 	out, err := s.command(ctx, "sbatch", cmd)

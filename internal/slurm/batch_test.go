@@ -58,8 +58,8 @@ func says(t *testing.T, programs map[string]string) Scontrol {
 	return Scontrol{Path: filepath.Join(dir, "scontrol"), Squeue: filepath.Join(dir, "squeue")}
 }
 
-// TestSubmit: only Slurm's own refusal says that there is no job.
-func TestSubmit(t *testing.T) {
+// TestSbatch: only Slurm's own refusal says that there is no job.
+func TestSbatch(t *testing.T) {
 	self := &Account{Name: "self", UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	if os.Geteuid() != 0 {
 		t.Skip("only root becomes another user")
@@ -79,7 +79,7 @@ func TestSubmit(t *testing.T) {
 		"killed":       {`kill -9 $$`, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			id, err := says(t, map[string]string{"sbatch": c.script}).Submit(t.Context(), self, "#!/bin/sh\n", "--mem=1")
+			id, err := says(t, map[string]string{"sbatch": c.script}).Sbatch(t.Context(), self, "#!/bin/sh\n", "--mem=1")
 			refused, is := errors.AsType[*RefusedError](err)
 			switch {
 			case c.refused != "":

@@ -19,7 +19,7 @@ func (n *Status) WriteMetrics(w *exposition.Writer) {
 	exposition.ExposeAll(w, ofStrays, n.Strays)
 	exposition.ExposeAll(w, ofContainers, n.Containers)
 	exposition.ExposeAll(w, ofFiles, n.Files)
-	exposition.ExposeAll(w, holds.Metrics, n.Holds)
+	exposition.ExposeAll(w, holds.Metrics, n.PodHolds)
 }
 
 // metric is one that a T has.

@@ -41,8 +41,8 @@ type Status struct {
 	Containers *containers.Status `json:"containers,omitempty"`
 	// Files is nil before users' files were looked at.
 	Files *userfiles.Status `json:"files,omitempty"`
-	// Holds are those for jobs of Kubernetes' pods, nil where the node holds for none.
-	Holds *holds.Status `json:"holds,omitempty"`
+	// PodHolds are those for jobs of Kubernetes' pods, nil where the node holds for none.
+	PodHolds *holds.Status `json:"holds,omitempty"`
 }
 
 // Publish takes the agent's next state, and is the node's part of its status. It takes a nil Node.
@@ -65,7 +65,7 @@ func (n *Node) Complete(s Status) *Status {
 	s.Fit = n.mismatchCheck.last.Load()
 	s.Steps, s.Strays = n.subtree.DescribeSteps(), n.subtree.DescribeStrays()
 	s.Steps.Dead = n.stale.Orphans.Count.Load()
-	s.Files, s.Holds = n.userFiles.Status(), n.holds.Status()
+	s.Files, s.PodHolds = n.userFiles.Status(), n.holds.Status()
 	if n.containers != nil {
 		with := *n.containers
 		with.Usage = n.store.Look()
@@ -127,8 +127,8 @@ func (n *Status) Rows(row func(name, format string, args ...any)) {
 	if n.Files != nil {
 		n.Files.Rows(row)
 	}
-	if n.Holds != nil {
-		n.Holds.Rows(row)
+	if n.PodHolds != nil {
+		n.PodHolds.Rows(row)
 	}
 	if n.Fit == nil {
 		return

@@ -124,7 +124,10 @@ func (c *checker) runtime() {
 		what, want string
 	}{
 		{!isYes(ignore), "Slurm reads config.json beside it and asks for containers' states", "IgnoreFileConfigJson=true"},
-		{!slices.Contains([]string{"null", "true", "y", "yes", "1"}, strings.ToLower(file)), "each task fails without its environment", "CreateEnvFile=null"},
+		{
+			!slices.Contains([]string{"null", "true", "y", "yes", "1"}, strings.ToLower(file)),
+			"each task fails without its environment", "CreateEnvFile=null",
+		},
 		{!strings.Contains(path, "%t"), "the tasks of a step have one directory on Slurm 24.11", "ContainerPath with %j, %s and %t"},
 	} {
 		if wrong.is {

@@ -213,7 +213,7 @@ func (w *world) restartSlurmctld() error {
 func (w *world) restartInEpilog() error {
 	err := native.Within(limit, "the epilog does not wait", func() bool {
 		s, _, err := w.status(w.nodes[0])
-		return err == nil && s.Node.Holds != nil && len(s.Node.Holds.Jobs) == 1 && s.Node.Holds.Jobs[0].Ended
+		return err == nil && s.Node.PodHolds != nil && len(s.Node.PodHolds.Jobs) == 1 && s.Node.PodHolds.Jobs[0].Ended
 	})
 	if err != nil {
 		return err

@@ -122,7 +122,7 @@ func parse(text []byte, dir string, uid, gid int) (Container, error) {
 		func() error { return c.mapped(linux, uid, gid) },
 		func() error { return c.namespaces(linux.Namespaces) },
 		func() error { return c.names(config) },
-		func() error { return c.mounts(config.Mounts, dir) },
+		func() error { return c.addMounts(config.Mounts, dir) },
 		func() error { return c.devices(linux.Devices) },
 		func() error { return inside("linux.maskedPaths", c.Masked) },
 		func() error { return inside("linux.readonlyPaths", c.Protected) },

@@ -27,7 +27,7 @@ type Mount struct {
 	Data []string
 }
 
-// Kind is what a mount is made of.
+// Kind is what a mount is made of: a path of the node, memory, or what the kernel shows of processes and queues.
 type Kind string
 
 // The kinds of mounts. Proc is a new /proc where the container has process numbers of its own, and the node's else. Queues
@@ -62,7 +62,7 @@ var propagations = map[string]uintptr{
 // tmpfsData are what tmpfs takes (tmpfs(5)). Its owner is the user, whatever uid= and gid= say.
 var tmpfsData = []string{"size", "nr_blocks", "nr_inodes", "mode", "huge", "mpol"}
 
-func (c *Container) mounts(all []specs.Mount, dir string) error {
+func (c *Container) addMounts(all []specs.Mount, dir string) error {
 	for i, m := range all {
 		one, err := parseMount(m, fmt.Sprintf("mounts[%d]", i), dir)
 		if err != nil {
@@ -137,7 +137,8 @@ func (m *Mount) option(kind, option string) error {
 		return nil
 	case m.Kind == Tmpfs && (name == "uid" || name == "gid"):
 		return nil
-	case kind == "devpts" && given && slices.Contains([]string{"gid", "uid", "mode", "ptmxmode", "max"}, name), kind == "devpts" && option == "newinstance":
+	case kind == "devpts" && given && slices.Contains([]string{"gid", "uid", "mode", "ptmxmode", "max"}, name),
+		kind == "devpts" && option == "newinstance":
 		return nil // the node's terminals are what Slurm gives a task
 	}
 	return fmt.Errorf("%q: want options of mount(8), and of tmpfs(5) for a tmpfs", option)

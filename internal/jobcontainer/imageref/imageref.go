@@ -100,7 +100,7 @@ var registry = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)(:[0-9]+)?$`)
 })
 
-// tag and digest are what docker takes.
+// tag and digest are what docker takes behind the colon and the at sign of a name.
 var (
 	tag    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`) })
 	digest = sync.OnceValue(func() *regexp.Regexp {

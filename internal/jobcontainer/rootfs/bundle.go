@@ -25,7 +25,7 @@ const (
 	reportFD = 4
 )
 
-// plan is what a bundled task is told.
+// plan is what a bundled task is told by the one before it, which has read the bundle.
 type plan struct {
 	Container bundle.Container
 	// Store is the node's directory for containers, of which mnt is an empty one.

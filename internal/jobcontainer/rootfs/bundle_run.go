@@ -241,7 +241,8 @@ func (p *plan) task(told, report *os.File) (*exec.Cmd, error) {
 	}
 	for _, kind := range p.Container.Namespaces {
 		attr.Cloneflags |= map[string]uintptr{
-			"net": unix.CLONE_NEWNET, "ipc": unix.CLONE_NEWIPC, "uts": unix.CLONE_NEWUTS, "pid": unix.CLONE_NEWPID, "cgroup": unix.CLONE_NEWCGROUP,
+			"net": unix.CLONE_NEWNET, "ipc": unix.CLONE_NEWIPC, "uts": unix.CLONE_NEWUTS, "pid": unix.CLONE_NEWPID,
+			"cgroup": unix.CLONE_NEWCGROUP,
 		}[kind]
 	}
 	if p.Container.UID != 0 { // a user who is not root would lose them at execve(2)

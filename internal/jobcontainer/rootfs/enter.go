@@ -91,7 +91,7 @@ func (s Spec) begin(lifeline, lock *os.File) (*holder, error) {
 	}
 	defer write.Close()
 	h := &holder{answer: answer}
-	if h.cmd, err = s.holder(write, lifeline, lock); err == nil {
+	if h.cmd, err = s.holderCommand(write, lifeline, lock); err == nil {
 		h.spec, err = h.cmd.StdinPipe()
 	}
 	if err == nil {
@@ -147,8 +147,8 @@ const (
 	lastFD = 5
 )
 
-// holder is this program as the container's holder, in namespaces of its own.
-func (s Spec) holder(reply, lifeline, lock *os.File) (*exec.Cmd, error) {
+// holderCommand is this program as the container's holder, in namespaces of its own.
+func (s Spec) holderCommand(reply, lifeline, lock *os.File) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the container: %w", err)

@@ -36,10 +36,10 @@ func RunHolder() error {
 	if err != nil {
 		return fmt.Errorf("cannot read what to hold: %w", err)
 	}
-	return s.hold(os.NewFile(replyFD, "reply"), os.NewFile(lifelineFD, "lifeline"))
+	return s.runHolder(os.NewFile(replyFD, "reply"), os.NewFile(lifelineFD, "lifeline"))
 }
 
-func (s *Spec) hold(reply, lifeline *os.File) error {
+func (s *Spec) runHolder(reply, lifeline *os.File) error {
 	// Slurm signals all of a step's processes. The container ends with its tasks, whatever they make of a signal.
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
 		syscall.SIGPIPE)

@@ -42,7 +42,7 @@ func Make(s Spec) error {
 	if err := s.unshare(); err != nil {
 		return err
 	}
-	return s.hold(reply, lifeline)
+	return s.runHolder(reply, lifeline)
 }
 
 func (s *Spec) findInside() error {

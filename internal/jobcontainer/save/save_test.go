@@ -118,7 +118,7 @@ func TestAFileThatBecomesShorter(t *testing.T) {
 	st.Size = 5
 	var out bytes.Buffer
 	w := &walker{ctx: context.Background(), out: tar.NewWriter(&out), links: map[inode]string{}, read: func(int64) {}}
-	require.NoError(t, w.file(f, "file", &st))
+	require.NoError(t, w.writeFile(f, "file", &st))
 	require.NoError(t, w.out.Close())
 	r := tar.NewReader(&out)
 	_, err = r.Next()

@@ -115,7 +115,7 @@ func (w *walker) open(dir *os.File, name, path string, kind uint32) error {
 		return nil // it has just been replaced
 	}
 	if kind == unix.S_IFREG {
-		return w.file(f, path, &st)
+		return w.writeFile(f, path, &st)
 	}
 	if err := w.header(path+"/", &st, &tar.Header{Typeflag: tar.TypeDir, PAXRecords: attributes(fd)}); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (w *walker) open(dir *os.File, name, path string, kind uint32) error {
 	return w.list(f, path)
 }
 
-func (w *walker) file(f *os.File, path string, st *unix.Stat_t) error {
+func (w *walker) writeFile(f *os.File, path string, st *unix.Stat_t) error {
 	err := w.header(path, st, &tar.Header{Typeflag: tar.TypeReg, Size: st.Size, PAXRecords: attributes(int(f.Fd()))})
 	if err != nil {
 		return err

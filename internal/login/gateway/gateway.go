@@ -31,7 +31,7 @@ type Controller interface {
 // Slurm has the questions and commands that a gateway has for Slurm.
 type Slurm interface {
 	FindAccount(ctx context.Context, name string) (*slurm.Account, error)
-	Submit(ctx context.Context, a *slurm.Account, script string, args ...string) (uint32, error)
+	Sbatch(ctx context.Context, a *slurm.Account, script string, args ...string) (uint32, error)
 	CancelAs(ctx context.Context, a *slurm.Account, job uint32) error
 	SignalBatchAs(ctx context.Context, a *slurm.Account, job uint32, signal string) error
 	CommentedLines(ctx context.Context, beginning string) (map[uint32]string, error)
@@ -326,7 +326,7 @@ func (g *Gateway) perform(ctx context.Context, o wire.Order) (job uint32, none b
 		if err != nil {
 			return 0, false, err
 		}
-		job, err := g.Slurm.Submit(ctx, a, wire.HoldScript, append(slices.Clone(o.Args), ownArgs...)...)
+		job, err := g.Slurm.Sbatch(ctx, a, wire.HoldScript, append(slices.Clone(o.Args), ownArgs...)...)
 		return job, false, err
 	case wire.Find:
 		return g.find(ctx, o)

@@ -58,7 +58,7 @@ func (w *world) do(what string) error {
 	return nil
 }
 
-func (w *world) Submit(_ context.Context, a *slurm.Account, script string, args ...string) (uint32, error) {
+func (w *world) Sbatch(_ context.Context, a *slurm.Account, script string, args ...string) (uint32, error) {
 	if err := w.do("submit " + a.Name); err != nil {
 		return 0, err
 	}

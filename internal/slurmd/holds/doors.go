@@ -19,14 +19,14 @@ import (
 // Program is one that Slurm runs, a link in SLURMLET_RUN_DIR to slurmlet.
 type Program string
 
-// The programs. Hold is the batch script of a job of pods, and Epilog the rest of Slurm's epilog.
+// The programs. BatchScript is the batch script of a job of pods, and Epilog the rest of Slurm's epilog.
 const (
-	Hold   Program = "hold"
-	Epilog Program = "epilog"
+	BatchScript Program = "hold"
+	Epilog      Program = "epilog"
 )
 
 // Programs lists them.
-func Programs() []Program { return []Program{Hold, Epilog} }
+func Programs() []Program { return []Program{BatchScript, Epilog} }
 
 // The sockets in SLURMLET_RUN_DIR. Everybody may connect to that of scripts, and root to that of epilogs, so that users who fill
 // the one do not keep epilogs waiting.

@@ -93,7 +93,7 @@ func (h *Holds) tryLift() (changed bool, err error) {
 func (h *Holds) anyDrained() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, one := range h.jobs {
+	for _, one := range h.held {
 		if one.drained {
 			return true
 		}
@@ -141,7 +141,8 @@ func (h *Holds) tryDrain(one *hold) error {
 	h.mu.Unlock()
 	changed, err := h.Drains.Set(h.alive, reasons.Pods, reason)
 	if changed {
-		h.Log(slog.LevelWarn, "the node is drained until pods of an earlier job are gone", slog.Uint64("job", uint64(one.job)), slog.String("reason", reason))
+		h.Log(slog.LevelWarn, "the node is drained until pods of an earlier job are gone",
+			slog.Uint64("job", uint64(one.job)), slog.String("reason", reason))
 	}
 	return err
 }
@@ -168,7 +169,7 @@ func (h *Holds) clear() {
 		pods, none, err := h.Controller.JobPods(h.alive, 0, h.Node)
 		pause := peers.PauseAfter(err, tries)
 		h.mu.Lock()
-		held := len(h.jobs) > 0
+		held := len(h.held) > 0
 		whole.pods = pods
 		h.mu.Unlock()
 		switch {

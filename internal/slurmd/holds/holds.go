@@ -68,7 +68,7 @@ type Holds struct {
 	alive context.Context
 
 	mu   sync.Mutex
-	jobs map[uint32]*hold
+	held map[uint32]*hold
 	// cleared says that the controller has said that no pod of an earlier job is on the node, or that holds of an earlier agent
 	// say more. startsDrained says that a slurmd was started before, with a record that begins drained.
 	cleared, startsDrained bool
@@ -119,8 +119,8 @@ const (
 	// hintAgain is the least time between two hints of one job.
 	hintAgain = 10 * time.Second
 	patience  = 3
-	// beforeSlurmd is how long a slurmd waits at most for the drain of its node.
-	beforeSlurmd = 5 * time.Second
+	// mostForDrain is how long a slurmd waits at most for the drain of its node.
+	mostForDrain = 5 * time.Second
 	// unknownPods is the reason of a drain from the start.
 	unknownPods = reasons.ByPods + "the controller has not said yet that no pod of an earlier job is on the node"
 )
@@ -128,7 +128,7 @@ const (
 // Open makes the directory of the holds, and what prologs, epilogs and jobs need of the agent. It reads what an earlier agent
 // has left.
 func Open(o Options) (*Holds, error) {
-	h := &Holds{Options: o, dir: filepath.Join(o.SpoolDir, dirName), jobs: map[uint32]*hold{}, ready: make(chan struct{})}
+	h := &Holds{Options: o, dir: filepath.Join(o.SpoolDir, dirName), held: map[uint32]*hold{}, ready: make(chan struct{})}
 	if err := os.MkdirAll(h.dir, 0o755); err != nil {
 		return nil, fmt.Errorf("cannot make the directory of the holds: %w", err)
 	}
@@ -157,7 +157,7 @@ func (h *Holds) Start(ctx context.Context) {
 	h.alive = ctx
 	h.look()
 	h.mu.Lock()
-	inherits := len(h.jobs) > 0
+	inherits := len(h.held) > 0
 	h.cleared = inherits
 	h.mu.Unlock()
 	files := watch.New(watch.Options{Done: ctx.Done(), Calm: watch.For(calm), Changed: h.look})
@@ -183,7 +183,7 @@ func (h *Holds) SlurmdReady() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var running []*hold
-	for _, one := range h.jobs {
+	for _, one := range h.held {
 		if one.ended {
 			go h.drain(one)
 		} else {
@@ -207,14 +207,14 @@ func (h *Holds) BeforeSlurmd() {
 	if !h.cleared {
 		one, h.startsDrained = &hold{gone: make(chan struct{})}, true
 	}
-	for _, of := range h.jobs {
+	for _, of := range h.held {
 		one, of.drained = of, true // the first that goes lifts nothing then
 	}
 	h.mu.Unlock()
 	if one == nil {
 		return
 	}
-	late := time.Now().Add(beforeSlurmd)
+	late := time.Now().Add(mostForDrain)
 	for tries := 0; ; tries++ {
 		err := h.tryDrain(one)
 		_, foreign := errors.AsType[*drains.ForeignError](err)
@@ -295,7 +295,7 @@ func (h *Holds) look() {
 func (h *Holds) find(job uint32) *hold {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if one := h.jobs[job]; one != nil {
+	if one := h.held[job]; one != nil {
 		return one
 	}
 	text, err := os.ReadFile(h.path(job))
@@ -303,7 +303,7 @@ func (h *Holds) find(job uint32) *hold {
 		return nil
 	}
 	one := &hold{job: job, since: time.Now(), gone: make(chan struct{})}
-	h.jobs[job] = one
+	h.held[job] = one
 	h.Log(slog.LevelInfo, "the node holds for a job of Kubernetes' pods", slog.Uint64("job", uint64(job)))
 	if err != nil || string(text) == endedMark {
 		h.endLocked(one)
@@ -441,8 +441,8 @@ func (h *Holds) release(one *hold) bool {
 		return false
 	}
 	h.mu.Lock()
-	delete(h.jobs, one.job)
-	drained, left := one.drained, slices.ContainsFunc(slices.Collect(maps.Values(h.jobs)), func(other *hold) bool { return other.drained })
+	delete(h.held, one.job)
+	drained, left := one.drained, slices.ContainsFunc(slices.Collect(maps.Values(h.held)), func(other *hold) bool { return other.drained })
 	h.mu.Unlock()
 	close(one.gone)
 	h.Log(slog.LevelInfo, "no pod of an ended job is left: the node does not hold for it", slog.Uint64("job", uint64(one.job)),

@@ -35,7 +35,7 @@ func (h *Holds) Status() *Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := &Status{}
-	for _, one := range h.jobs {
+	for _, one := range h.held {
 		s.Jobs = append(s.Jobs, JobStatus{one.job, one.since, one.ended, one.drained, one.pods, one.fault})
 	}
 	slices.SortFunc(s.Jobs, func(a, b JobStatus) int { return cmp.Compare(a.Job, b.Job) })
