@@ -22,6 +22,8 @@ EDITS   ?= 200
 COVER   ?= ./... ./controller/... ./kubectl-slurm/...
 comma   := ,
 space   := $(subst ,, )
+# Small clusters of e2e, the longest first.
+SMALL   := $(addprefix ./e2e/,native/containers native/queue native/elastic native/privatedirs native/gone native/hang native/edits native/cluster native/questions ships/monitoring native/crash native/ends native/peers native/stranger native/upgrade)
 # The suite has a step that builds, before those that need it.
 BUILT   ?= build
 # The sandbox is built before the steps: it makes what others wait for. exec: a signal for make ends what runs
@@ -98,7 +100,7 @@ workloads: $(BUILT)
 
 native: $(BUILT) $(DISTRIBUTION) ## of e2e, what runs without limits, natively on every machine
 	@mkdir -p bin/test; echo 'the small clusters run beside these: bin/test/small.log'
-	@DISTRIBUTION=$(DISTRIBUTION) $(E2E) -p 2 -parallel 4 ./e2e/native/elastic ./e2e/native/gone ./e2e/native/cluster ./e2e/native/edits ./e2e/native/questions ./e2e/native/ends ./e2e/native/hang ./e2e/native/peers ./e2e/ships/monitoring ./e2e/native/stranger ./e2e/native/crash ./e2e/native/upgrade ./e2e/native/containers ./e2e/native/privatedirs ./e2e/native/queue >bin/test/small.log 2>&1 & \
+	@DISTRIBUTION=$(DISTRIBUTION) $(E2E) -p 3 -parallel 4 $(SMALL) >bin/test/small.log 2>&1 & \
 		small=$$!; $(E2E) -parallel 10 -skip 'TestLimits|TestUpAndDown' ./e2e; code=$$?; \
 		wait $$small || code=1; cat bin/test/small.log; exit $$code
 
