@@ -43,9 +43,10 @@ build: bin/spank_slurmlet.so ## static binaries in bin/
 	$(BUILD) -tags $(AGENT) -o bin/ ./cmd/slurmlet ./cmd/slurmlet-web ./cmd/slurmlet-container ./cmd/slurmlet-import
 	$(BUILD) -o bin/ ./controller/cmd/slurmlet-controller ./kubectl-slurm ./e2e/testbed/slurmlet-sandbox
 
-bin/spank_slurmlet.so: internal/jobcontainer/spank/spank_slurmlet.c # one file for every version of Slurm
+SPANK := internal/jobcontainer/spank
+bin/spank_slurmlet.so: $(SPANK)/compile $(wildcard $(SPANK)/*.[ch]) # one file for every version of Slurm
 	@mkdir -p $(@D)
-	$(<D)/compile $(CC) $@
+	$< $(CC) $@
 
 test: ## everything that must hold, in some 20 minutes (bin/test has the logs)
 	$(SUITE)

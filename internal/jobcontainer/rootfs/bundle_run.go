@@ -100,7 +100,7 @@ func (r BundleRun) environment() ([]string, error) {
 	return strings.FieldsFunc(string(text), func(c rune) bool { return c == 0 }), nil
 }
 
-// commandVariable is the step's command, by the plugin (tell_command in spank_slurmlet.c). It is no part of the program's
+// commandVariable is the step's command, by the plugin (tell_command in spank/bundle.c). It is no part of the program's
 // environment.
 const commandVariable = "SLURMLET_COMMAND"
 
