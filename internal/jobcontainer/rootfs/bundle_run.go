@@ -225,8 +225,17 @@ func awaitTask(pid int, report *os.File) (status syscall.WaitStatus, err error) 
 	return status, nil
 }
 
-// task is this program as the bundled task. It has a process group of its own, and the terminal where there is one: what
-// a user types there is for the program alone, and not twice.
+// ownGroup starts a process in a group of its own, which has the terminal if this process has it: what a user types there is
+// for the program alone, and a process that passes signals on does not get it as well.
+func ownGroup() *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setpgid: true}
+	if group, err := unix.IoctlGetInt(0, unix.TIOCGPGRP); err == nil && group == unix.Getpgrp() {
+		attr.Foreground, attr.Ctty = true, 0
+	}
+	return attr
+}
+
+// task is this program as the bundled task.
 func (p *plan) task(told, report *os.File) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -235,10 +244,8 @@ func (p *plan) task(told, report *os.File) (*exec.Cmd, error) {
 	cmd := exec.Command(self, Bundled)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.ExtraFiles = []*os.File{told, report}
-	attr := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS, Setpgid: true, Pdeathsig: unix.SIGKILL}
-	if group, err := unix.IoctlGetInt(0, unix.TIOCGPGRP); err == nil && group == unix.Getpgrp() {
-		attr.Foreground, attr.Ctty = true, 0
-	}
+	attr := ownGroup()
+	attr.Cloneflags, attr.Pdeathsig = unix.CLONE_NEWUSER|unix.CLONE_NEWNS, unix.SIGKILL
 	for _, kind := range p.Container.Namespaces {
 		attr.Cloneflags |= map[string]uintptr{
 			"net": unix.CLONE_NEWNET, "ipc": unix.CLONE_NEWIPC, "uts": unix.CLONE_NEWUTS, "pid": unix.CLONE_NEWPID,
@@ -279,7 +286,7 @@ func become(name string) error {
 func (p *plan) waitFor(program string, report *os.File) (int, error) {
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals)
-	pid, err := syscall.ForkExec(program, p.Args, &syscall.ProcAttr{Env: p.Env, Files: []uintptr{0, 1, 2}})
+	pid, err := syscall.ForkExec(program, p.Args, &syscall.ProcAttr{Env: p.Env, Files: []uintptr{0, 1, 2}, Sys: ownGroup()})
 	if err != nil {
 		return exitUnable, fmt.Errorf("cannot run %s in the container: %w", program, err)
 	}
