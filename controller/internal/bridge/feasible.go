@@ -87,12 +87,13 @@ func (b *Bridge) unfit(t *term, g *group, now time.Time) unfit {
 		if !p.Slurmd() || !p.Ready || seen[p.Hostname] {
 			continue
 		}
+		seen[p.Hostname] = true
+		u.of++
 		object, there, err := b.nodes.GetStore().GetByKey(p.Machine.Value())
 		if err != nil || !there {
-			continue
+			continue // what is not known fits
 		}
-		seen[p.Hostname] = true
-		if u.of++; !slices.ContainsFunc(wants, func(w want) bool { return w.fits(object.(*corev1.Node)) }) {
+		if !slices.ContainsFunc(wants, func(w want) bool { return w.fits(object.(*corev1.Node)) }) {
 			u.names = append(u.names, p.Hostname)
 		}
 	}
