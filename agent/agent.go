@@ -38,7 +38,7 @@ type Agent struct {
 	life      lifecycle.State
 	events    chan lifecycle.Event
 	published published
-	// doubted: the owner has been told of trouble, and has not looked yet.
+	// doubted says that the goroutine that owns the state has been told of trouble, and has not looked yet.
 	doubted atomic.Bool
 
 	main *mainprocess.Main

@@ -18,7 +18,7 @@ type snapshot struct {
 	frame []byte
 }
 
-// accepts says whether the header Accept of a request is that of such an agent.
+// accepts says whether the header Accept of a request is that of an agent that takes compressed tables.
 func accepts(header string) bool { return strings.ReplaceAll(header, " ", "") == wire.Compressed }
 
 // text returns the snapshot as the agent takes it, compressed or not.

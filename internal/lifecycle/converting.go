@@ -44,7 +44,7 @@ func (s State) notListening(err error) string {
 	return reason
 }
 
-// postpone keeps an edit until it listens.
+// postpone keeps an edit until slurmdbd listens.
 func (s State) postpone(how signal) State {
 	s.unread = max(s.unread, how)
 	return s

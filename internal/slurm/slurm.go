@@ -84,7 +84,7 @@ type Client interface {
 	PowerOffNode(ctx context.Context, name, reason string) error
 	// ResumeNode lifts a drain.
 	ResumeNode(ctx context.Context, name string) error
-	// ReinstateNode does so, and has the node's reason say that it is back.
+	// ReinstateNode lifts a drain, and has the node's reason say that it is back.
 	ReinstateNode(ctx context.Context, name string) error
 	// UpdateNode changes fields of a node record ("Weight=5"), as jobs run on.
 	UpdateNode(ctx context.Context, name string, fields []string) error

@@ -155,7 +155,9 @@ func TestJudge(t *testing.T) {
 			p.Events = []Event{{Reason: "Evicted", Message: "Pod ephemeral local storage usage exceeds the total limit of containers 40Mi. ", Last: now}}
 		})}, "evicted", Certain, "resources.limits.ephemeral-storage"},
 		{"a node that works, and a refused edit", Facts{Name: "n0", Node: record("IDLE", ""), Pods: nodePod(func(*Pod) {}), Controller: refusedEdit()}, "refused edit", Possible, "It works. What may matter besides:"},
-		{"a pod whose deletion waits for its machine", Facts{Name: "n0", Pods: nodePod(func(p *Pod) { p.Deleting, p.Ready = now, false }), Machines: map[string]*Machine{"m0": {Name: "m0", Unready: "x"}}}, "machine", Certain, "kubectl delete node m0"},
+		{"a pod whose deletion waits for its machine", Facts{Name: "n0", Pods: nodePod(func(p *Pod) { p.Deleting, p.Ready = now, false }), Machines: map[string]*Machine{"m0": {Name: "m0", Unready: "x"}}}, "machine", Certain, "kubectl taint node m0 node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"},
+		{"a login pod deleted", Facts{Name: "l", Pods: map[string]*Pod{"l": {Name: "l", Role: "login", Phase: "Running", Deleting: now, Grace: 60}}}, "deleted", Certain, "waits for its users' sessions"},
+		{"slurmctld's pod deleted", Facts{Name: "c", Pods: map[string]*Pod{"c": {Name: "c", Role: "slurmctld", Phase: "Running", Deleting: now, Grace: 60}}}, "deleted", Certain, "slurmctld ends in order"},
 		{"pod deleted", Facts{Name: "n0", Node: record("MIXED+DRAIN", "slurmlet: pod is terminating"), Pods: nodePod(func(p *Pod) { p.Deleting, p.Grace = now, 60 })}, "deleted", Certain, "Kubernetes ends it at 2026-11-28T07:01:00Z"},
 		{"machine gone", Facts{Name: "n0", Node: record("DOWN+NOT_RESPONDING", "Not responding"), Pods: nodePod(func(p *Pod) { p.Ready = false }), Machines: map[string]*Machine{"m0": {Name: "m0", Missing: true}}}, "machine", Certain, "Kubernetes has no node m0 any more"},
 		{"not ready, by its agent", Facts{Name: "n0", Pods: nodePod(func(p *Pod) { p.Ready = false }), Agent: agent("Starting", "cannot reach slurmctld at slurmctld:6817")}, "not ready", Certain, "kubectl slurm status -n slurm"},

@@ -205,7 +205,7 @@ func (f *Facts) machineCures(name string) []Cure {
 	}
 	cures := []Cure{do("look at the machine, and bring it or its kubelet back", "kubectl", "describe", "node", name)}
 	if m != nil && m.lost() {
-		cures = append(cures, do("or, if it is off for good, delete it, so that its pods are made on others", "kubectl", "delete", "node", name))
+		cures = append(cures, do("or, if it is off and stays off, say so, so that its pods are made on others", "kubectl", "taint", "node", name, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"))
 	}
 	return cures
 }

@@ -91,14 +91,21 @@ func sureIf(is bool) Certainty {
 }
 
 func (f *Facts) deleting(p *Pod) Cause {
+	waits, what := ", and waits for its jobs", "see the jobs that it waits for"
+	switch p.Role {
+	case "login":
+		waits, what = ", and waits for its users' sessions", "see the sessions that it waits for"
+	case "slurmctld", "slurmdbd", "slurmrestd":
+		waits, what = ", and "+p.Role+" ends in order", "see what it waits for"
+	}
 	c := Cause{
 		Kind: "deleted", Sure: Certain,
-		Text:    fmt.Sprintf("The pod is being deleted since %s, and waits for its jobs. Kubernetes ends it at %s.", at(p.Deleting), at(p.Deleting.Add(time.Duration(p.Grace)*time.Second))),
+		Text:    fmt.Sprintf("The pod is being deleted since %s%s. Kubernetes ends it at %s.", at(p.Deleting), waits, at(p.Deleting.Add(time.Duration(p.Grace)*time.Second))),
 		Details: f.machineSays(p.Machine),
-		Cures: []Cure{
-			do("see the jobs that it waits for", "kubectl", "exec", p.Name, "--", "slurmlet", "status"),
-			do("have it end sooner", "kubectl", "exec", p.Name, "--", "slurmlet", "deadline", "60s"),
-		},
+		Cures:   []Cure{do(what, "kubectl", "exec", p.Name, "--", "slurmlet", "status")},
+	}
+	if p.Role == "slurmd" || p.Role == "login" {
+		c.Cures = append(c.Cures, do("have it end sooner", "kubectl", "exec", p.Name, "--", "slurmlet", "deadline", "60s"))
 	}
 	if f.Agent != nil && f.Agent.Reason != "" {
 		c.Details = append(c.Details, "Its agent says: "+f.Agent.Reason)

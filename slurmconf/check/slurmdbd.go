@@ -6,7 +6,7 @@ import (
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
-// purges is how long records are kept: of the unit a few letters are enough
+// purges says whether value is a time to keep records: of the unit a few letters are enough
 // (src/common/slurmdb_defs.c, slurmdb_parse_purge).
 func purges(value string) bool {
 	unit := strings.ToLower(strings.TrimLeft(value, "0123456789"))

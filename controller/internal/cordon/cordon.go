@@ -63,7 +63,8 @@ func (k *Keeper) trusts(cluster string) bool {
 	return slices.Contains(k.Namespaces, namespace)
 }
 
-// reported looks at the machines of nodes that have changed, and at those that have a mark for them; no names are all.
+// reported looks at the machines of nodes that have changed, and at those that have a mark for them. Without names,
+// it looks at all of the cluster.
 func (k *Keeper) reported(cluster string, names []string) {
 	if !k.trusts(cluster) {
 		return

@@ -26,7 +26,7 @@ type Settings struct {
 	Taints, Conditions string
 }
 
-// Usual is what Settings are without a wish.
+// Usual are the Settings for which the value `usual` stands.
 var Usual = Settings{Taints: strings.Join(usualTaints, ","), Conditions: strings.Join(usualConditions, ",")}
 
 // usualTaints are those with which the usual handlers announce that a machine goes away.

@@ -54,10 +54,10 @@ func TenantOf(name string, labels, annotations map[string]string) (Tenant, error
 	return t, nil
 }
 
-// word is a name of Slurm's or Linux'.
+// word says whether text may be a name of Slurm's or Linux'.
 func word(text string) bool { return list(text) && !strings.ContainsAny(text, ",") }
 
-// list is what sbatch takes as one argument that is no path and no code.
+// list says whether sbatch takes text as one argument that is no path and no code.
 func list(text string) bool {
 	if text == "" || len(text) > 256 || text[0] == '-' {
 		return false

@@ -85,12 +85,12 @@ func createNamed(path, node string) (*file, error) {
 	return &file{f, path, name}, nil
 }
 
-// mostOld is for how long a file that nobody has locked is left alone.
-const mostOld = time.Hour
+// leastAge is how old a file that nobody has locked is at least before it is removed.
+const leastAge = time.Hour
 
 func removeLeft(name string) {
 	info, err := os.Lstat(name)
-	if err != nil || time.Since(info.ModTime()) < mostOld {
+	if err != nil || time.Since(info.ModTime()) < leastAge {
 		return
 	}
 	f, err := os.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW, 0)

@@ -165,7 +165,7 @@ func TestAFileAppearsWhole(t *testing.T) {
 // TestWhatAKilledSaveHasLeft: on a file system that knows no file without a name, the next save removes it.
 func TestWhatAKilledSaveHasLeft(t *testing.T) {
 	dir := t.TempDir()
-	old := time.Now().Add(-2 * mostOld)
+	old := time.Now().Add(-2 * leastAge)
 	for _, name := range []string{"n1-killed", "n1-young", "n1-running", "n2-killed"} {
 		path := filepath.Join(dir, prefix+name)
 		put(t, path, "", 0o600)

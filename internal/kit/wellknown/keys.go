@@ -210,7 +210,7 @@ var All = []Key{
 	{Allow, Annotation, tenant, "you", "user-id=alice;bob", "the users that pods may name besides the namespace's"},
 	{
 		Gang, Annotation, "a Job, a JobSet", "you", "true or false",
-		"its pods are one Slurm job; usual is false for a Job, and true for a JobSet",
+		"its pods are one Slurm job; without it, a Job's are not, and a JobSet's are",
 	},
 	{
 		Gate, Annotation, queuedPod, "bridge.enabled of charts/slurmlet", "none: it is a scheduling gate",

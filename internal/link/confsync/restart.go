@@ -63,7 +63,7 @@ func parseRestart(contentType string) *time.Duration {
 	return &within
 }
 
-// parameter is one of those of an answer's type, empty for none.
+// parameter is the value of a parameter of an answer's Content-Type, and empty if it has none of the name.
 func parameter(contentType, name string) string {
 	_, parameters, err := mime.ParseMediaType(contentType)
 	if err != nil {

@@ -47,8 +47,8 @@ func NewReporter() *Reporter { return &Reporter{news: make(chan struct{}, 1)} }
 // Follow gives it the Client whose controller it reports to, before Run.
 func (r *Reporter) Follow(c *Client) { r.client = c }
 
-// confirmation is how long the controller hears nothing at most: one that took over the writing has none
-// of the reports, and says so.
+// confirmation is how long the controller hears nothing at most: a replica that has just become the leader has none of the
+// reports, and says so in its answer.
 const confirmation = time.Minute
 
 // soonConfirmation is the time while pods start: what keeps them from it comes with the answer.

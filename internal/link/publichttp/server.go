@@ -231,7 +231,7 @@ func (s *Server) takeTodo() []func() {
 	return todo
 }
 
-// earliest ignores zero times, which are never.
+// earliest returns the first of some times. A zero time stands for never.
 func earliest(times ...time.Time) (first time.Time) {
 	for _, t := range times {
 		if !t.IsZero() && (first.IsZero() || t.Before(first)) {

@@ -56,7 +56,7 @@ func (f Filter) wants(j *slurm.Job) bool {
 // shown is a name as the form and the address have it.
 func shown(name string) string { return plain(name, mostQuery) }
 
-// jobsOnPage bounds the jobs of one page of the table.
+// jobsOnPage is how many jobs the table shows at a time.
 const jobsOnPage = 25
 
 // JobRow is a job in the table.

@@ -89,7 +89,7 @@ const (
 	usualLook    = time.Minute
 	// commandLimit bounds one command. slurmctld takes a second for the records of 10,000 nodes.
 	commandLimit = 30 * time.Second
-	// youngLook is how old a look may be that more than one change is made by.
+	// youngLook is how old a look may be for the second and later changes of a plan.
 	youngLook = 2 * time.Second
 	// mostHalves is how many commands there are at most where slurmctld refuses one for a list.
 	mostHalves = 64

@@ -91,7 +91,7 @@ func (u *Usage) run() {
 	u.answerAll()
 }
 
-// readAnyway outlives a fault of ours: this is the process that all others depend on.
+// readAnyway reads, and reports a panic in place of passing it on: this is the process that all others depend on.
 func (u *Usage) readAnyway() (text []byte) {
 	defer func() {
 		if fault := recover(); fault != nil {

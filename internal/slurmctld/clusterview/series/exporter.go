@@ -312,7 +312,7 @@ var exporterScheduler = []metric[clusterview.Scheduler]{
 		func(s *clusterview.Scheduler) float64 { return float64(s.Agents) },
 	},
 	{
-		"scheduler_agent_queue_total", "Messages to nodes that wait for an agent",
+		"scheduler_agent_queue_total", "Messages of slurmctld to nodes that wait for one of slurmctld's own agents",
 		func(s *clusterview.Scheduler) float64 { return float64(s.AgentQueue) },
 	},
 	{"scheduler_agent_thread_total", "Threads of all agents", func(s *clusterview.Scheduler) float64 { return float64(s.AgentThreads) }},

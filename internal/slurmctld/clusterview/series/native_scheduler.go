@@ -8,7 +8,7 @@ import (
 var nativeScheduler = []metric[clusterview.Scheduler]{
 	{"agent_cnt", "Agents of slurmctld, which send messages to nodes", func(s *clusterview.Scheduler) float64 { return float64(s.Agents) }},
 	{
-		"agent_queue_size", "Messages to nodes that wait for an agent",
+		"agent_queue_size", "Messages of slurmctld to nodes that wait for one of slurmctld's own agents",
 		func(s *clusterview.Scheduler) float64 { return float64(s.AgentQueue) },
 	},
 	{"agent_thread_cnt", "Threads of all agents", func(s *clusterview.Scheduler) float64 { return float64(s.AgentThreads) }},
