@@ -48,6 +48,9 @@ func TestSlurm(t *testing.T) {
 }
 
 var longCases = []testCase{
+	{"reconfigures, one after the other", reconfigures(5), only2411}, // which refuses the second where it looks for systemd
+	{"a pod of another size after a crash with a job", resizedAfterACrash, either},
+	{"pods with CPUs of their own", podsWithCPUs, either},
 	{"grace shorter than the jobs", graceTooShort, both}, // its nodes have three CPUs
 	{"a slurm.conf of three lines", threeLines, both},    // Slurm's own defaults want cgroups
 }
@@ -55,8 +58,8 @@ var longCases = []testCase{
 // TestLimits has what depends on cgroup v2 with its controllers. It runs in User-Mode Linux where a machine has them on
 // cgroup v1, many times slower.
 func TestLimits(t *testing.T) {
-	longest := []testCase{{"nodes that run with another configuration", anotherSet, only2411}}
-	eachVersion(t, bed{name: "limits", clusters: 2, start: up}, slices.Concat(longest, cgroupCases, memoryCases, inTime(systemdCases), inTime(longCases), []testCase{
+	longest := inTime([]testCase{{"nodes that run with another configuration", anotherSet, only2411}})
+	eachVersion(t, bed{name: "limits", clusters: rounds(1, 2), start: up}, slices.Concat(longest, cgroupCases, memoryCases, inTime(systemdCases), inTime(longCases), []testCase{
 		{"nodes have the size of their pods", nodesHaveTheirPodsSize, both},
 		{"jobs run", jobsRun, both},
 		{"a job in a container is in its step's cgroup, and leaves nothing", containedJobs, either},
@@ -70,14 +73,11 @@ func TestLimits(t *testing.T) {
 		{"a user over a login pod's limits: the others live", usersShareALoginPod, either},
 		{"slurmstepd killed: the job ends and says why", slurmstepdKilled, either},
 		{"slurmd killed: the job goes on", slurmdKilled, either},
-		{"reconfigures, one after the other", reconfigures(5), only2411}, // which refuses the second where it looks for systemd
 		{"a pod of another size", resized, either},
-		{"a pod of another size after a crash with a job", resizedAfterACrash, either},
 		{"a pod resized in place", resizedInPlace, either},
 		{"a pod with slurmd alone", stockSlurmd, either},
 		{"the agent killed while its pod is resized", agentKilledResizing, either},
 		{"GPUs", gpus, either},
-		{"pods with CPUs of their own", podsWithCPUs, either},
 	}))
 }
 

@@ -745,7 +745,7 @@ func FuzzStep(f *testing.F) {
 
 // TestStories plays many at random.
 func TestStories(t *testing.T) {
-	stories := 3000
+	stories := 1000
 	if testing.Short() {
 		stories = 300
 	}
