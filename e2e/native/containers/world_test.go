@@ -27,7 +27,11 @@ TreeWidth=65533
 MinJobAge=3600
 MaxJobCount=20000
 KillWait=5
+PartitionName=` + crowded + ` Nodes=ALL OverSubscribe=FORCE:16 State=UP
 `
+
+// crowded is a partition in which a job has no CPU of its own: none waits for slurmctld's next look at those that wait.
+const crowded = "crowded"
 
 // alice is the user of the root file systems.
 const alice = 1000
@@ -40,9 +44,10 @@ type world struct {
 	registry *site
 	// environ is more for each command.
 	environ []string
-	// steps is how many steps one case runs; 0: a few. The cases' names contain only.
-	steps int
-	only  string
+	// steps is how many steps one case runs, and for how long; 0: a few. The cases' names contain only.
+	steps    int
+	stepsFor time.Duration
+	only     string
 }
 
 // The places of what a site installs, and of what the cases use, in the cluster's root.
