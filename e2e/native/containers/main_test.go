@@ -81,12 +81,12 @@ func inside(s settings) (err error) {
 		conf = strings.Replace(conf, "MinJobAge=3600", "MinJobAge=60", 1)
 	}
 	cluster, err := native.NewCluster(native.Options{
-		Lower: s.Root, Slurmlet: filepath.Join(s.Bin, "slurmlet"), Nodes: 2, SlurmConf: conf,
+		Lower: s.Root, Slurmlet: filepath.Join(s.Bin, "slurmlet"), Nodes: 3, SlurmConf: conf,
 	})
 	if err != nil {
 		return err
 	}
-	w := &world{Cluster: cluster, node: cluster.Nodes[0], steps: s.Steps, stepsFor: s.StepsFor, only: s.Only}
+	w := &world{Cluster: cluster, node: cluster.Nodes[0], second: cluster.Nodes[2], steps: s.Steps, stepsFor: s.StepsFor, only: s.Only}
 	if w.steps == 0 && s.Full {
 		w.steps = 10_000
 	}
