@@ -149,7 +149,9 @@ func (w *world) oneOfMany(n int, image string) error {
 	name := fmt.Sprint("many-", n)
 	ended, late := make(chan result, 1), time.AfterFunc(lateEnd, func() { fmt.Printf("  the step %d does not end:\n%s", n, processes()) })
 	defer late.Stop()
-	go func() { ended <- w.srun(image+" --job-name="+name, "sleep 1000") }()
+	// without exec, the shell is another process: proctrack/linuxproc signals what it has found, and a sleep that the shell
+	// has started just then stays, with the step's output, for its 1,000 seconds
+	go func() { ended <- w.srun(image+" --job-name="+name, "exec sleep 1000") }()
 	for pause := rand.N(300 * time.Millisecond); ; pause = 50 * time.Millisecond {
 		select {
 		case r := <-ended:
