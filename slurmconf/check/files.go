@@ -96,14 +96,18 @@ func (c *checker) exists(name string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// containers: without oci.conf, slurmstepd passes over --container (src/slurmd/slurmstepd/container.c), which slurmlet's
-// plugin refuses then.
+// containers: without oci.conf, slurmstepd passes over --container (src/slurmd/slurmstepd/container.c). slurmlet's plugin
+// refuses it then, but knows of it by SLURM_CONTAINER alone, which slurmrestd does not set.
 func (c *checker) containers() {
-	if c.whole.Conf(slurmconf.OCIConf) == nil && !c.stacks(slurmletPlugin) {
-		c.add(c.startOfConf(), slurmconf.Info, "containers",
-			"there is no oci.conf: srun --container runs the job on the node's own root file system, and succeeds",
-			"oci.conf with a runtime, where users have containers")
+	if c.whole.Conf(slurmconf.OCIConf) != nil {
+		return
 	}
+	what := "there is no oci.conf: srun --container runs the job on the node's own root file system, and succeeds"
+	if c.stacks(slurmletPlugin) {
+		what = "there is no oci.conf: nodes refuse srun --container by " + slurmletPlugin +
+			"; a job that slurmrestd submits with a container and without SLURM_CONTAINER in its environment runs on the node's own root"
+	}
+	c.add(c.startOfConf(), slurmconf.Info, "containers", what, "oci.conf with a runtime, where users have containers")
 }
 
 // runtime finds what slurmlet's own runtime needs, which reads config.json itself, and the step's environment from a file.

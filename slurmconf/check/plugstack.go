@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"path"
 	"strings"
 
@@ -61,10 +62,33 @@ func (c *checker) privateDirs(line slurmconf.Pair) {
 		c.add(line.Position(), slurmconf.Warning, "plugstack",
 			"private_dirs and private_processes have each job fail, because PrologFlags has no Contain", "PrologFlags=Contain")
 	}
+	c.xauthority(line)
 	for _, key := range []string{"JobContainerType", "NamespaceType"} {
 		if pair, set := c.conf.Get(key); set && !strings.Contains(strings.ToLower(pair.Value), "none") {
 			c.add(pair.Position(), slurmconf.Warning, "plugstack",
 				key+" is "+pair.Value+", and "+slurmletPlugin+" has private_dirs or private_processes: a job gets both", "one of both")
+		}
+	}
+}
+
+// xauthority finds X11 that no task can use: slurmstepd makes the file with the cookie in the node's TmpFS, where a job with
+// a directory of its own does not see it (src/slurmd/slurmstepd/mgr.c).
+func (c *checker) xauthority(line slurmconf.Pair) {
+	flags, forwards := c.has("PrologFlags", "X11")
+	parameters, _ := c.conf.Value("X11Parameters")
+	if !forwards || strings.Contains(strings.ToLower(parameters), "home_xauthority") {
+		return
+	}
+	tmp, _ := c.conf.Value("TmpFS")
+	tmp = path.Clean(cmp.Or(tmp, "/tmp"))
+	_, list, _ := strings.Cut(line.Value, " private_dirs=")
+	list, _, _ = strings.Cut(list, " ")
+	for dir := range strings.SplitSeq(list, ",") {
+		if own := path.Clean(dir); dir != "" && (tmp == own || strings.HasPrefix(tmp, own+"/")) {
+			c.add(flags.Position(), slurmconf.Warning, "plugstack",
+				"srun --x11 shows nothing: Slurm keeps its cookie in TmpFS, "+tmp+", and private_dirs gives each job a "+dir+" of its own",
+				"X11Parameters=home_xauthority")
+			return
 		}
 	}
 }

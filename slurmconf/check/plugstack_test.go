@@ -24,6 +24,11 @@ func TestPlugstack(t *testing.T) {
 		{"", "required spank_slurmlet.so private_processes=1", "1:10: warning: private_dirs and private_processes have each job fail"},
 		{"", "required spank_slurmlet.so private_processes=0", ""},
 		{contained, "required spank_slurmlet.so private_dirs=/tmp", ""},
+		{"PrologFlags=X11\n", "required spank_slurmlet.so private_dirs=/var/tmp,/tmp", "5:13: warning: srun --x11 shows nothing"},
+		{"PrologFlags=X11\nTmpFS=/tmp/x/\n", "required spank_slurmlet.so private_dirs=/tmp", "5:13: warning: srun --x11 shows nothing"},
+		{"PrologFlags=X11\nTmpFS=/tmpx\n", "required spank_slurmlet.so private_dirs=/tmp", ""},
+		{"PrologFlags=X11\nX11Parameters=home_xauthority\n", "required spank_slurmlet.so private_dirs=/tmp", ""},
+		{"PrologFlags=X11\n", "required spank_slurmlet.so private_dirs=/dev/shm", ""},
 		{tmpfs, "required spank_slurmlet.so", ""},
 		{contained + tmpfs, "required spank_slurmlet.so private_dirs=/tmp", "6:18: warning: JobContainerType is job_container/tmpfs, and"},
 		{contained + "NamespaceType=namespace/linux\n", "required spank_slurmlet.so private_dirs=/tmp", "6:15: warning: NamespaceType"},
@@ -55,7 +60,7 @@ func TestContainers(t *testing.T) {
 	const rest = "IgnoreFileConfigJson=true\nCreateEnvFile=null\nContainerPath=/x/%j.%s/%t\n"
 	for _, c := range []struct{ oci, stack, want string }{
 		{"", "optional lua.so", "slurm.conf: info: there is no oci.conf"},
-		{"", "required /opt/slurmlet/spank_slurmlet.so", ""},
+		{"", "required /opt/slurmlet/spank_slurmlet.so", "slurm.conf: info: there is no oci.conf: nodes refuse srun --container by spank_slurmlet.so"},
 		{run + rest, "", ""},
 		{"RunTimeRun=\"crun run\"\n", "", ""},
 		{run + "IgnoreFileConfigJson=true\nCreateEnvFile=null\n", "", "oci.conf:1:12: warning: RunTimeRun is slurmlet-container oci run, and the tasks"},

@@ -49,7 +49,7 @@ func (w *world) costOfStarts() error {
 	took := make([][]time.Duration, len(variants))
 	for round := range rounds + 1 {
 		for i, v := range variants {
-			args := strings.Fields("--mem=10 --nodelist=" + w.node.Name + " " + v.options)
+			args := strings.Fields("--mem=10 --partition=" + crowded + " --nodelist=" + w.node.Name + " " + v.options)
 			r := w.as(nil, "/usr/bin/srun", append(args, "/bin/true")...)
 			if r.status != 0 {
 				return fmt.Errorf("srun %s: status %d: %s", v.options, r.status, r.err)

@@ -30,6 +30,7 @@ type settings struct {
 	Version, Root, Bin, Squashfuse, Distribution string
 	Cost, Full                                   bool
 	Steps                                        int
+	StepsFor                                     time.Duration
 	Only                                         string
 }
 
@@ -50,7 +51,7 @@ func TestContainers(t *testing.T) {
 		if full || *steps > 0 {
 			limit = 90 * time.Minute
 		}
-		native.Play(t, limit, settings{g.Version, g.Root, filepath.Dir(g.Slurmlet), squashfuse, os.Getenv("DISTRIBUTION"), *cost, full, *steps, *only})
+		native.Play(t, limit, settings{g.Version, g.Root, filepath.Dir(g.Slurmlet), squashfuse, os.Getenv("DISTRIBUTION"), *cost, full, *steps, *stepsFor, *only})
 	})
 }
 
@@ -75,13 +76,17 @@ func TestPluginNeedsAnOldLibrary(t *testing.T) {
 }
 
 func inside(s settings) (err error) {
+	conf := slurmConf
+	if s.Steps > 0 || s.Full { // each scancel reads all jobs
+		conf = strings.Replace(conf, "MinJobAge=3600", "MinJobAge=60", 1)
+	}
 	cluster, err := native.NewCluster(native.Options{
-		Lower: s.Root, Slurmlet: filepath.Join(s.Bin, "slurmlet"), Nodes: 2, SlurmConf: slurmConf,
+		Lower: s.Root, Slurmlet: filepath.Join(s.Bin, "slurmlet"), Nodes: 3, SlurmConf: conf,
 	})
 	if err != nil {
 		return err
 	}
-	w := &world{Cluster: cluster, node: cluster.Nodes[0], steps: s.Steps, only: s.Only}
+	w := &world{Cluster: cluster, node: cluster.Nodes[0], second: cluster.Nodes[2], steps: s.Steps, stepsFor: s.StepsFor, only: s.Only}
 	if w.steps == 0 && s.Full {
 		w.steps = 10_000
 	}

@@ -27,6 +27,7 @@ var saveCases = []testCase{
 	{"a save that cannot be is known as early as it can, and makes the step fail", (*world).saveWrong},
 	{"a save that is cancelled or killed leaves nothing", (*world).saveEnds},
 	{"sbatch saves its container", (*world).saveBatch},
+	{"each node of a step saves to a path that they share, and the last one's file stays whole", (*world).saveOfTwo},
 }
 
 // saves are the options of a step that writes and saves to a file.
@@ -270,4 +271,36 @@ func (w *world) saveBatch() error {
 		err = errors.Join(err, fmt.Errorf("sbatch: %+v, %s", r, out))
 	}
 	return errors.Join(err, w.prints("--container-image=/tmp/batch.sqsh", "cat /work/batch", "batch"), w.removeSaved(), w.left())
+}
+
+// saveOfTwo has two nodes save to one path of a file system that they share, one after the other and both at once.
+func (w *world) saveOfTwo() error {
+	const saved = "/tmp/two.sqsh"
+	two := func(script string) result {
+		args := strings.Fields("--mem=10 -N2 -n2 --nodelist=" + w.node.Name + "," + w.second.Name + " " + saves(in, saved))
+		return w.as(nil, "/usr/bin/srun", append(args, "/bin/sh", "-c", "echo $SLURMD_NODENAME >/work/node; "+script)...)
+	}
+	said := func(r result) (err error) {
+		for _, n := range []*native.Node{w.node, w.second} {
+			if line := "slurmlet: " + n.Name + ": has saved the container to " + saved + ", "; r.status != 0 || !strings.Contains(r.err, line) {
+				err = errors.Join(err, fmt.Errorf("want a step that says %q, got %+v", line, r))
+			}
+		}
+		if n := strings.Count(r.err, "slurmlet: each of the step's 2 nodes saves its own container to "+saved); n != 1 {
+			err = errors.Join(err, fmt.Errorf("want one line of what nodes do, got %d: %s", n, r.err))
+		}
+		return err
+	}
+	// the second node's task ends when the first one's file is there
+	r := two("[ $SLURMD_NODENAME = " + w.node.Name + " ] || until [ -e " + saved + " ]; do sleep 0.05; done")
+	err := errors.Join(said(r), w.prints("--container-image="+saved, "cat /work/node", w.second.Name), w.removeSaved())
+	for range 3 {
+		r := two("true")
+		err = errors.Join(err, said(r))
+		if got := w.srun("--container-image="+saved, "cat /work/node"); got.out != w.node.Name+"\n" && got.out != w.second.Name+"\n" {
+			err = errors.Join(err, fmt.Errorf("want the container of one of both nodes, got %+v", got))
+		}
+		err = errors.Join(err, w.removeSaved()) // of the other's file no part is left
+	}
+	return errors.Join(err, w.left())
 }

@@ -3,11 +3,11 @@
 package containers
 
 import (
-	"cmp"
 	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -20,8 +20,11 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
 )
 
-// steps is how many steps one case runs.
-var steps = flag.Int("steps", 0, "how many steps the case of many steps runs")
+// steps is how many steps one case runs, and stepsFor ends it before.
+var (
+	steps    = flag.Int("steps", 0, "how many steps the case of many steps runs")
+	stepsFor = flag.Duration("steps.for", 80*time.Minute, "the case of many steps starts none after this time, and says how many it ran")
+)
 
 // stepsCases count what steps leave.
 var stepsCases = []testCase{
@@ -31,15 +34,16 @@ var stepsCases = []testCase{
 // traces are what steps could leave on a node.
 type traces struct {
 	mounts int
-	// descriptors are those that the processes of a name have open together, but for the registry's and this one's.
-	descriptors map[string]int
-	files       string
+	// processes are those of a name, dead ones that nobody has waited for among them, and descriptors what they have open
+	// together, but for the registry's and this one's.
+	processes, descriptors map[string]int
+	files                  string
 }
 
 // traces counts: mounts in the node's pod and of this machine, processes in these namespaces, the descriptors of all of
-// them, and the names in the store.
+// them, and the names in the store, in slurmd's directory and in /tmp.
 func (w *world) traces() (t traces, err error) {
-	t.descriptors = map[string]int{}
+	t.processes, t.descriptors = map[string]int{}, map[string]int{}
 	for _, pid := range []int{w.node.PID(), os.Getpid()} {
 		text, failed := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
 		t.mounts += strings.Count(string(text), "\n")
@@ -48,22 +52,29 @@ func (w *world) traces() (t traces, err error) {
 	procs, failed := procfs.AllProcs()
 	for _, p := range procs {
 		name, _ := p.Comm()
+		// srun leaves a process of its own to the first one, which is this one
+		if status, gone := p.Stat(); gone == nil && (status.State != "Z" || status.PPID != os.Getpid()) {
+			t.processes[name]++
+		}
 		if n, gone := p.FileDescriptorsLen(); gone == nil && p.PID != os.Getpid() && !strings.HasPrefix(name, "registry") {
 			t.descriptors[name] += n
 		}
 	}
+	node := fmt.Sprintf("/proc/%d/root", w.node.PID())
 	var names []string
-	walked := filepath.WalkDir(filepath.Join(w.Root, store), func(path string, _ fs.DirEntry, err error) error {
-		names = append(names, path)
-		return err
-	})
+	for _, dir := range []string{filepath.Join(w.Root, store), node + "/run/spool", node + "/tmp"} {
+		err = errors.Join(err, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			names = append(names, path)
+			return err
+		}))
+	}
 	t.files = strings.Join(names, "\n")
-	return t, errors.Join(err, failed, walked)
+	return t, errors.Join(err, failed)
 }
 
 // String counts the files.
 func (t traces) String() string {
-	return fmt.Sprintf("%d mounts, %d files, descriptors %v", t.mounts, strings.Count(t.files, "\n")+1, t.descriptors)
+	return fmt.Sprintf("%d mounts, %d files, processes %v, descriptors %v", t.mounts, strings.Count(t.files, "\n")+1, t.processes, t.descriptors)
 }
 
 // isLike says whether nothing has been added. Daemons may have closed what they had open before.
@@ -73,12 +84,14 @@ func (t traces) isLike(before traces) bool {
 			return false
 		}
 	}
-	return t.files == before.files && t.mounts <= before.mounts
+	return t.files == before.files && t.mounts <= before.mounts && maps.Equal(t.processes, before.processes)
 }
 
 func (w *world) manySteps() error {
-	const together = 4
-	count := cmp.Or(w.steps, 24)
+	together, count := 4, 24
+	if w.steps > 0 {
+		together, count = 8, w.steps
+	}
 	began := time.Now()
 	images := []string{in, "--container-image=/" + squashed, w.of("app:1"), in + " --container-remap-root --container-writable"}
 	for _, image := range images {
@@ -86,7 +99,7 @@ func (w *world) manySteps() error {
 			return err
 		}
 	}
-	err := w.left()
+	err := errors.Join(w.left(), native.Within(native.Limit, "a step is left", func() bool { return !isRunning("slurmstepd") }))
 	before, failed := w.traces()
 	if err = errors.Join(err, failed); err != nil {
 		return err
@@ -96,17 +109,22 @@ func (w *world) manySteps() error {
 	for range together {
 		all.Go(func() {
 			for n := range numbers {
-				faults <- w.oneOfMany(n, images[n%len(images)])
+				faults <- w.oneOfMany(n, "--partition="+crowded+" "+images[n%len(images)])
 			}
 		})
 	}
-	for n := range count {
-		numbers <- n
+	ran := 0
+	for ; ran < count && time.Since(began) < w.stepsFor; ran++ {
+		numbers <- ran
+		if ran%500 == 499 {
+			fmt.Printf("  %d steps have begun after %v\n", ran+1, time.Since(began).Round(time.Second))
+		}
 	}
 	close(numbers)
 	all.Wait()
-	for range count {
-		err = errors.Join(err, <-faults)
+	close(faults)
+	for fault := range faults {
+		err = errors.Join(err, fault)
 	}
 	if err != nil {
 		return err
@@ -119,7 +137,7 @@ func (w *world) manySteps() error {
 	if err != nil {
 		return fmt.Errorf("%w: before %v, after %v: %s", err, before, after, after.files)
 	}
-	fmt.Printf("  %d steps in %v: before %v, after %v\n", count, time.Since(began).Round(time.Second), before, after)
+	fmt.Printf("  %d steps in %v: before %v, after %v\n", ran, time.Since(began).Round(time.Second), before, after)
 	return nil
 }
 
@@ -129,8 +147,11 @@ func (w *world) oneOfMany(n int, image string) error {
 		return w.prints(image, fmt.Sprint("echo ", n), fmt.Sprint(n))
 	}
 	name := fmt.Sprint("many-", n)
-	ended := make(chan result, 1)
-	go func() { ended <- w.srun(image+" --job-name="+name, "sleep 1000") }()
+	ended, late := make(chan result, 1), time.AfterFunc(lateEnd, func() { fmt.Printf("  the step %d does not end:\n%s", n, processes()) })
+	defer late.Stop()
+	// without exec, the shell is another process: proctrack/linuxproc signals what it has found, and a sleep that the shell
+	// has started just then stays, with the step's output, for its 1,000 seconds
+	go func() { ended <- w.srun(image+" --job-name="+name, "exec sleep 1000") }()
 	for pause := rand.N(300 * time.Millisecond); ; pause = 50 * time.Millisecond {
 		select {
 		case r := <-ended:
@@ -143,4 +164,24 @@ func (w *world) oneOfMany(n int, image string) error {
 			_ = errorOf(w.as(nil, "/usr/bin/scancel", "--name="+name)) // there may be none yet
 		}
 	}
+}
+
+// lateEnd is when a cancelled step is looked at that has not ended. srun waits for KillWait and two seconds.
+const lateEnd = 6 * time.Second
+
+// processes has a line for each process in these namespaces, with what it waits for in the kernel.
+func processes() string {
+	var text strings.Builder
+	procs, _ := procfs.AllProcs() // without them there is no line
+	for _, p := range procs {
+		status, gone := p.Stat()
+		if gone != nil {
+			continue
+		}
+		words, _ := p.CmdLine()
+		waits, _ := p.Wchan()
+		stack, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stack", p.PID))
+		fmt.Fprintf(&text, "  %d of %d %s %s %q %s %q\n", p.PID, status.PPID, status.State, status.Comm, words, waits, stack)
+	}
+	return text.String()
 }

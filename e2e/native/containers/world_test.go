@@ -27,22 +27,27 @@ TreeWidth=65533
 MinJobAge=3600
 MaxJobCount=20000
 KillWait=5
+PartitionName=` + crowded + ` Nodes=ALL OverSubscribe=FORCE:16 State=UP
 `
+
+// crowded is a partition in which a job has no CPU of its own: none waits for slurmctld's next look at those that wait.
+const crowded = "crowded"
 
 // alice is the user of the root file systems.
 const alice = 1000
 
-// world is a cluster of two nodes with the plugin. The second one may make no namespaces of users.
+// world is a cluster of three nodes with the plugin. The one in between may make no namespaces of users.
 type world struct {
 	*native.Cluster
-	node     *native.Node
-	said     []string
-	registry *site
+	node, second *native.Node
+	said         []string
+	registry     *site
 	// environ is more for each command.
 	environ []string
-	// steps is how many steps one case runs; 0: a few. The cases' names contain only.
-	steps int
-	only  string
+	// steps is how many steps one case runs, and for how long; 0: a few. The cases' names contain only.
+	steps    int
+	stepsFor time.Duration
+	only     string
 }
 
 // The places of what a site installs, and of what the cases use, in the cluster's root.
@@ -57,7 +62,7 @@ const (
 )
 
 func (w *world) begin(s settings) error {
-	w.node.OwnRoot = true
+	w.node.OwnRoot, w.second.OwnRoot = true, true
 	if err := os.MkdirAll(filepath.Join(w.Root, plugins), 0o755); err != nil {
 		return err
 	}
@@ -103,7 +108,11 @@ func (w *world) begin(s settings) error {
 			return err
 		}
 	}
-	return errors.Join(w.Nodes[0].AwaitReady(time.Minute), w.Nodes[1].AwaitReady(time.Minute))
+	var err error
+	for _, n := range w.Nodes {
+		err = errors.Join(err, n.AwaitReady(time.Minute))
+	}
+	return err
 }
 
 // addSquashfuse installs squashfuse, and gives the node a /dev/fuse that its users can open, as a device plugin does.

@@ -24,6 +24,7 @@ type testCase struct {
 var cases = []testCase{
 	{"a job's directories are its own, for all of its steps, and gone after it", both((*world).ownDirs)},
 	{"users, groups, owners and root are in them who they are outside", both((*world).users)},
+	{"sbcast reaches the node's directories, and srun's input the job's", both((*world).broadcasts)},
 	{"where a node cannot make them, the job fails and says why", (*world).closed},
 	{"whatever is killed, nothing is left", both((*world).kills)},
 	{"a step in a container has its job's directories", both((*world).contains)},
@@ -75,6 +76,30 @@ func (w *world) ownDirs(n *native.Node) error {
 		}
 	}
 	return errors.Join(err, w.prints(alice, n, "", list, nothing))
+}
+
+// broadcasts are slurmd's own: it asks plugins of Slurm's alone for the job's namespaces. docs/run/job-containers.md says so,
+// and names the other way.
+func (w *world) broadcasts(n *native.Node) error {
+	if err := w.write(shared+"/file", "of the submission\n"); err != nil {
+		return err
+	}
+	id, err := w.submits(n, "true")
+	if err != nil {
+		return err
+	}
+	for _, to := range []string{"/tmp/cast", "/" + shared + "/cast"} {
+		if r := w.as(alice, "/usr/bin/sbcast", "--jobid="+id, "/"+shared+"/file", to); r.status != 0 {
+			err = errors.Join(err, fmt.Errorf("%s: sbcast to %s: %+v", n.Name, to, r))
+		}
+	}
+	cast := filepath.Join(w.Root, "tmp/cast")
+	return errors.Join(err,
+		w.prints(alice, n, "--jobid="+id, "ls /tmp; cat /"+shared+"/cast", "of the submission"),
+		w.prints(alice, n, "--jobid="+id+" --ntasks=1 --input=/"+shared+"/file", "cat >/tmp/sent", ""),
+		w.prints(alice, n, "--jobid="+id, "cat /tmp/sent", "of the submission"),
+		os.Remove(cast), os.Remove(filepath.Join(w.Root, shared, "cast")), os.Remove(filepath.Join(w.Root, shared, "file")),
+		w.cancels(id))
 }
 
 func (w *world) users(n *native.Node) error {

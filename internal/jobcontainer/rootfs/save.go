@@ -2,6 +2,7 @@ package rootfs
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -16,6 +17,10 @@ import (
 func SaveContainer(s Spec, holder int) error {
 	if s.Save == "" {
 		return nil
+	}
+	if nodes := os.Getenv("SLURM_STEP_NUM_NODES"); nodes != "" && nodes != "1" && os.Getenv("SLURM_NODEID") == "0" {
+		fmt.Fprintf(os.Stderr, "slurmlet: each of the step's %s nodes saves its own container to %s: on a file system that they share, the last one's "+
+			"file stays (--nodes=1)\n", nodes, s.Save)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

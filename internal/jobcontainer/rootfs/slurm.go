@@ -1,18 +1,15 @@
 package rootfs
 
 import (
-	"debug/elf"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -40,31 +37,34 @@ type installed struct {
 	Dir string
 }
 
+// slurmFile is where slurmDir keeps what is installed.
+const slurmFile = "/slurm"
+
+// encode has NUL after each field: a path may have all else.
+func (i installed) encode() []byte {
+	return []byte(strings.Join([]string{i.Programs, i.Linker, i.Libraries, i.Plugins, i.Dir}, "\x00"))
+}
+
+func decodeInstalled(text []byte) (installed, error) {
+	f := strings.Split(string(text), "\x00")
+	if len(f) != 5 {
+		return installed{}, fmt.Errorf("%s%s has %d fields: want 5", slurmDir, slurmFile, len(f))
+	}
+	return installed{f[0], f[1], f[2], f[3], f[4]}, nil
+}
+
 // findSlurm finds the node's Slurm; false: it is not where it can be taken from.
 func findSlurm() (installed, bool) {
 	for _, dir := range []string{"/usr/bin", "/usr/local/bin"} {
-		f, err := elf.Open(filepath.Join(dir, "srun"))
-		if err != nil {
+		linker, plugins, err := loading(filepath.Join(dir, "srun"))
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		defer f.Close()
-		found := installed{Programs: dir}
-		if section := f.Section(".interp"); section != nil {
-			text, err := section.Data()
-			if err == nil {
-				found.Linker, err = filepath.EvalSymlinks(strings.TrimRight(string(text), "\x00"))
-			}
-			if err != nil {
-				return installed{}, false
-			}
+		if err == nil && linker != "" {
+			linker, err = filepath.EvalSymlinks(linker)
 		}
-		found.Libraries = filepath.Dir(found.Linker)
-		for _, tag := range []elf.DynTag{elf.DT_RUNPATH, elf.DT_RPATH} {
-			if paths, err := f.DynString(tag); err == nil && len(paths) > 0 {
-				found.Plugins, _, _ = strings.Cut(paths[0], ":")
-			}
-		}
-		return found, found.Linker != "" && filepath.IsAbs(found.Plugins)
+		found := installed{Programs: dir, Linker: linker, Libraries: filepath.Dir(linker), Plugins: plugins}
+		return found, err == nil && linker != "" && filepath.IsAbs(plugins)
 	}
 	return installed{}, false
 }
@@ -100,22 +100,22 @@ func (s Spec) mountSlurm(in inside, slurm installed) error {
 	}
 	// it is made beside the container, and bound into it when it is whole
 	own := filepath.Join(s.mountpoint(), "slurm")
-	for _, dir := range []string{own + "/bin", own + "/programs", own + "/lib"} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+	for _, dir := range []string{own, own + "/bin", own + "/programs", own + "/lib"} {
+		if err := unix.Mkdir(dir, 0o755); err != nil {
 			return err
 		}
 	}
 	slurm.Dir = s.Dir
-	text, err := json.Marshal(slurm)
-	if err == nil {
-		err = os.WriteFile(own+"/slurm.json", text, 0o644)
-	}
+	err = os.WriteFile(own+slurmFile, slurm.encode(), 0o644)
 	if err == nil {
 		err = os.WriteFile(own+"/run", nil, 0o755)
 	}
-	for _, name := range commands {
-		if err == nil && exists(filepath.Join(slurm.Programs, name)) {
-			err = os.Symlink("../run", filepath.Join(own, "bin", name))
+	if err == nil {
+		err = linkCommands(slurm.Programs, own+"/bin")
+	}
+	for place, from := range map[string]string{"/run": self, "/programs": slurm.Programs, "/lib": slurm.Libraries} {
+		if err == nil {
+			err = unix.Mount(from, own+place, "", unix.MS_BIND|unix.MS_REC, "")
 		}
 	}
 	if err != nil {
@@ -124,9 +124,6 @@ func (s Spec) mountSlurm(in inside, slurm installed) error {
 	for _, m := range []options.Mount{
 		{Source: slurm.Plugins, Target: slurm.Plugins, Create: "dir"}, // Slurm's configuration names it
 		{Source: own, Target: slurmDir, Create: "dir"},
-		{Source: self, Target: slurmDir + "/run"},
-		{Source: slurm.Programs, Target: slurmDir + "/programs"},
-		{Source: slurm.Libraries, Target: slurmDir + "/lib"},
 		{Source: "/opt/slurmlet", NoFail: true}, // plugstack.conf of the chart names the plugin there
 		{Source: "/run/slurm", NoFail: true},
 		{Source: "/run/munge", NoFail: true},
@@ -146,6 +143,26 @@ func (s Spec) mountSlurm(in inside, slurm installed) error {
 	return nil
 }
 
+// linkCommands makes a link to the program for each command of Slurm's that a directory has.
+func linkCommands(programs, links string) error {
+	from, err := unix.Open(programs, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(from)
+	to, err := unix.Open(links, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(to)
+	for _, name := range commands {
+		if err == nil && unix.Faccessat(from, name, unix.F_OK, 0) == nil {
+			err = unix.Symlinkat("../run", to, name)
+		}
+	}
+	return err
+}
+
 // configuration is the directory with the configuration of the step's node, empty where the step is not told of one.
 func configuration() string {
 	path, err := filepath.EvalSymlinks(os.Getenv("SLURM_CONF"))
@@ -158,22 +175,32 @@ func configuration() string {
 	return filepath.Dir(path)
 }
 
-// slurmUser finds whose slurmctld is, as slurm.conf(5) writes it.
-var slurmUser = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?mi)^[ \t]*SlurmUser[ \t]*=[ \t]*([^ \t\n#()]+)`)
-})
+// slurmUser finds whose slurmctld is in slurm.conf(5), empty where it does not say.
+func slurmUser(conf string) string {
+	for line := range strings.Lines(conf) {
+		name, value, _ := strings.Cut(line, "=")
+		if strings.EqualFold(strings.TrimSpace(name), "SlurmUser") {
+			value = strings.TrimLeft(value, " \t")
+			if end := strings.IndexAny(value, " \t\r\n#()"); end >= 0 {
+				value = value[:end]
+			}
+			return value
+		}
+	}
+	return ""
+}
 
 // daemonLine is the line of SlurmUser's in the node's /etc/passwd, empty where a text has that name: Slurm's commands
 // read no configuration whose SlurmUser they do not know.
 func daemonLine(text string) string {
 	conf, err := os.ReadFile(filepath.Join(configuration(), "slurm.conf"))
-	found := slurmUser().FindSubmatch(conf)
-	if err != nil || found == nil {
+	user := slurmUser(string(conf))
+	if err != nil || user == "" {
 		return ""
 	}
 	line := func(text string) string {
 		for line := range strings.Lines(text) {
-			if strings.HasPrefix(line, string(found[1])+":") {
+			if strings.HasPrefix(line, user+":") {
 				return strings.TrimRight(line, "\n") + "\n"
 			}
 		}
@@ -206,10 +233,10 @@ func IsSlurm(name string) bool { return slices.Contains(commands, filepath.Base(
 // RunSlurm becomes a command of the node's Slurm, in a container. It returns the status of one that it has to wait for.
 func RunSlurm(args []string) (int, error) {
 	name := filepath.Base(args[0])
-	text, err := os.ReadFile(slurmDir + "/slurm.json")
+	text, err := os.ReadFile(slurmDir + slurmFile)
 	var slurm installed
 	if err == nil {
-		err = json.Unmarshal(text, &slurm)
+		slurm, err = decodeInstalled(text)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("cannot run %s: %w", name, err)

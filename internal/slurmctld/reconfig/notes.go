@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"path"
 	"slices"
 	"strings"
 
@@ -26,7 +27,15 @@ func (r *Reloader) note(ctx context.Context, set *confset.Set, dir string) {
 	findings.Sort()
 	found := notes{
 		costs: costs(set, conf.Conf(slurmconf.SlurmConf)), warnings: lines(set, dir, findings, slurmconf.Warning),
-		uncontained: conf.Conf(slurmconf.OCIConf) == nil, constrains: constrains(conf.Conf(slurmconf.CgroupConf)),
+		constrains: constrains(conf.Conf(slurmconf.CgroupConf)),
+	}
+	if conf.Conf(slurmconf.OCIConf) == nil {
+		if at := containerPlugin(conf.Conf(slurmconf.PlugstackConf)); at != nil {
+			at.File = source(set, at.File)
+			found.costs = append(found.costs, fmt.Sprintf("%s: %s", at, unconfigured))
+		} else {
+			found.uncontained = true
+		}
 	}
 	if more := len(found.warnings) - mostWarnings; more > 0 {
 		found.warnings = append(found.warnings[:mostWarnings], fmt.Sprintf("and %d more", more))
@@ -39,6 +48,21 @@ func (r *Reloader) note(ctx context.Context, set *confset.Set, dir string) {
 			r.Log(slog.LevelWarn, "the configuration may not do what it says", slog.String("warning", w))
 		}
 	}
+}
+
+// unconfigured is what becomes of --container where nodes have slurmlet's plugin, and there is no oci.conf.
+const unconfigured = "there is no oci.conf: nodes refuse srun --container by spank_slurmlet.so; a job that slurmrestd submits with a " +
+	"container and without SLURM_CONTAINER in its environment runs on the node's own root file system, and succeeds"
+
+// containerPlugin is where plugstack.conf has slurmlet's plugin of jobs in containers, nil for nowhere.
+func containerPlugin(conf *slurmconf.Conf) *slurmconf.Position {
+	for _, p := range conf.Plugins() {
+		if path.Base(p.Path) == "spank_slurmlet.so" {
+			at := p.Position()
+			return &at
+		}
+	}
+	return nil
 }
 
 // costs are what the user's own values lead to in a cluster of pods.

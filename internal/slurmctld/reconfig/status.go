@@ -30,7 +30,8 @@ type Status struct {
 	Costs []string `json:"costs,omitempty"`
 	// Warnings are what Slurm reads otherwise than it is probably meant.
 	Warnings []string `json:"warnings,omitempty"`
-	// Uncontained: there is no oci.conf, and srun --container runs in no container.
+	// Uncontained: there is no oci.conf, and srun --container runs in no container, because plugstack.conf has no plugin of
+	// slurmlet's that refuses it.
 	Uncontained bool `json:"uncontained,omitempty"`
 	// Constrains are the keys of cgroup.conf that are yes and bound jobs, such as ConstrainDevices.
 	Constrains []string `json:"constrains,omitempty"`
@@ -118,7 +119,7 @@ func (s *Status) Rows(row func(name, format string, args ...any)) {
 // notes are what somebody may want to know of a configuration that works.
 type notes struct {
 	costs, warnings []string
-	// uncontained: there is no oci.conf.
+	// uncontained: there is no oci.conf, and no plugin that refuses --container.
 	uncontained bool
 	// constrains are the keys of cgroup.conf by which jobs are to be held.
 	constrains []string

@@ -3,7 +3,9 @@ package reconfig
 import (
 	"context"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -127,4 +129,21 @@ func TestLastReload(t *testing.T) {
 	require.Same(t, first, last())
 	see(t, r, func(s *lifecycle.State) { s.Conf.Outcomes.Taken++ })
 	require.NotSame(t, first, last())
+}
+
+// TestContainersAreRefused: where nodes have the plugin, no job of srun's runs outside of its container.
+func TestContainersAreRefused(t *testing.T) {
+	for stack, want := range map[string]bool{"": true, "optional lua.so\n": true, "required /opt/slurmlet/spank_slurmlet.so store=/x\n": false} {
+		r := opened(t, taker{}, PreflightOff)
+		if stack != "" {
+			require.NoError(t, os.WriteFile(filepath.Join(r.Sources[0], "plugstack.conf"), []byte(stack), 0o600))
+		}
+		set := read(t, r)
+		require.NoError(t, r.place(set, ""))
+		r.note(t.Context(), set, filepath.Join(r.RunDir, "conf"))
+		found := r.notes.Load()
+		assert.Equal(t, want, found.uncontained, stack)
+		said := strings.Join(found.costs, "\n")
+		assert.Equal(t, !want, strings.Contains(said, "plugstack.conf:1:10: there is no oci.conf: nodes refuse srun --container"), said)
+	}
 }
