@@ -5,6 +5,7 @@ package e2e
 import (
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,7 +18,7 @@ func TestOracle(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "oracle")
 	out, err := exec.Command("go", "build", "-o", program, "./oracle").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	cmd := exec.CommandContext(t.Context(), program, "-sample", "60", "-mutations", "60", "-seed", "1")
+	cmd := exec.CommandContext(t.Context(), program, "-sample", strconv.Itoa(rounds(20, 60)), "-mutations", strconv.Itoa(rounds(20, 60)), "-seed", "1")
 	cmd.Dir = ".." // where the cases are
 	out, err = cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)

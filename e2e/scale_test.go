@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -25,11 +26,7 @@ func TestScale(t *testing.T) {
 	out, err := exec.Command("go", "build", "-o", program, "./figures/scale").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	slurmlet := filepath.Join(filepath.Dir(binary()), "slurmlet")
-	nodes := "10"
-	if withTime() {
-		nodes = "30"
-	}
-	arguments := []string{"-nodes", nodes, "-do", "edit,ends,drain", "-slurm", "24.11", "-slurmlet", slurmlet}
+	arguments := []string{"-nodes", strconv.Itoa(rounds(4, 30)), "-do", "edit,ends,drain", "-slurm", "24.11", "-slurmlet", slurmlet}
 
 	t.Run("an edit and mass ends", func(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), program, arguments...).CombinedOutput()

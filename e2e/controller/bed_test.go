@@ -176,11 +176,11 @@ func (b *bed) startPlane(more ...string) {
 		require.NoError(b, os.WriteFile(b.file(name), text, 0o600))
 	}
 	store, members := "http://"+net.JoinHostPort(b.host, "2379"), "http://"+net.JoinHostPort(b.host, "2380")
-	etcd := &daemon.Daemon{Name: "etcd", Args: []string{
+	etcd := &daemon.Daemon{Name: "etcd", Env: []string{daemon.RareGC}, Args: []string{
 		"--data-dir", b.file("etcd"), "--unsafe-no-fsync", "--log-level", "warn", "--listen-client-urls", store, "--advertise-client-urls", store,
 		"--listen-peer-urls", members, "--initial-advertise-peer-urls", members, "--initial-cluster", "default=" + members,
 	}}
-	b.apiserver = &daemon.Daemon{Name: "kube-apiserver", Args: []string{
+	b.apiserver = &daemon.Daemon{Name: "kube-apiserver", Env: []string{daemon.RareGC}, Args: []string{
 		"--etcd-servers", store, "--bind-address", native.Address, "--advertise-address", native.Address, "--secure-port", port,
 		"--tls-cert-file", b.file("apiserver.crt"), "--tls-private-key-file", b.file("apiserver.key"), "--client-ca-file", b.file("authority.crt"),
 		"--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction",

@@ -10,7 +10,7 @@ import (
 )
 
 // TestBurst has many jobs begin to wait for a node at once.
-func TestBurst(t *testing.T) { either(t, "burst") }
+func TestBurst(t *testing.T) { inFull(t, "burst") }
 
 const burstConf = `SlurmctldParameters=enable_configless
 NodeSet=m Feature=m

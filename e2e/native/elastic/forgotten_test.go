@@ -17,10 +17,7 @@ import (
 // TestForgotten has slurmctld die before it has saved that a job has begun, with SLURMLET_E2E_FULL=1: a loaded machine
 // loses the race of five seconds.
 func TestForgotten(t *testing.T) {
-	if !full() {
-		t.Skip("SLURMLET_E2E_FULL=1 plays it")
-	}
-	either(t, "forgotten")
+	inFull(t, "forgotten")
 }
 
 const forgottenConf = `SlurmctldParameters=enable_configless

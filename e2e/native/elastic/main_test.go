@@ -60,10 +60,18 @@ func TestRecords(t *testing.T) { either(t, "records") }
 func TestJobs(t *testing.T) { either(t, "jobs") }
 
 // TestFailures has pods fail, and their maker.
-func TestFailures(t *testing.T) { either(t, "failures") }
+func TestFailures(t *testing.T) { inFull(t, "failures") }
 
 // TestRestarts has slurmctld fail.
 func TestRestarts(t *testing.T) { either(t, "restarts") }
+
+// inFull is either, in make test-full alone.
+func inFull(t *testing.T, story string) {
+	if !full() {
+		t.Skip("make test-full plays it")
+	}
+	either(t, story)
+}
 
 func either(t *testing.T, story string) {
 	t.Parallel()

@@ -63,7 +63,7 @@ const (
 )
 
 func (p plane) etcd() *daemon.Daemon {
-	return &daemon.Daemon{Name: "etcd", Args: []string{
+	return &daemon.Daemon{Name: "etcd", Env: []string{daemon.RareGC}, Args: []string{
 		"--data-dir", filepath.Join(p.dir, "etcd"), "--unsafe-no-fsync", "--log-level", "warn",
 		"--listen-client-urls", etcdClients, "--advertise-client-urls", etcdClients,
 		"--listen-peer-urls", etcdPeers, "--initial-advertise-peer-urls", etcdPeers, "--initial-cluster", "default=" + etcdPeers,
@@ -71,7 +71,7 @@ func (p plane) etcd() *daemon.Daemon {
 }
 
 func (p plane) apiserver() *daemon.Daemon {
-	return &daemon.Daemon{Name: "kube-apiserver", Args: []string{
+	return &daemon.Daemon{Name: "kube-apiserver", Env: []string{daemon.RareGC}, Args: []string{
 		"--etcd-servers", etcdClients,
 		"--bind-address", Gateway, "--advertise-address", Gateway, "--secure-port", fmt.Sprint(apiPort),
 		"--tls-cert-file", p.pki("apiserver.crt"), "--tls-private-key-file", p.pki("apiserver.key"),
