@@ -28,9 +28,12 @@ type Config struct {
 	CPULimit    int64  // thousandths of a CPU; 0: none
 	MemoryLimit int64  // bytes; 0: none
 	Reserve     int64  // bytes
-	CgroupMode  cgroup.Mode
-	OOMGroup    cgroups.OOMGroup
-	OOMHeadroom int64 // bytes; 0: none
+	// SharesMachine: the node is the machine, less what its other pods have.
+	SharesMachine bool
+	Others        podsize.Shared
+	CgroupMode    cgroup.Mode
+	OOMGroup      cgroups.OOMGroup
+	OOMHeadroom   int64 // bytes; 0: none
 	// UserLimits are those of each user of a login pod; 0: the agent derives them.
 	UserLimits cgroup.UserLimits
 	DeadSteps  jobs.DeadSteps
@@ -101,6 +104,10 @@ func (c Config) Validate() error {
 			faults = append(faults, fmt.Errorf("SLURMLET_NODE_NAME: cannot use %q: %w", c.NodeName, err))
 		}
 	}
+	if c.SharesMachine && (c.CPULimit == 0 || c.MemoryLimit == 0) {
+		faults = append(faults, errors.New("SLURMLET_SIZE=node: the downward API says what the machine can give: "+
+			"set SLURMLET_CPU_LIMIT and SLURMLET_MEMORY_LIMIT, and no limits for the container"))
+	}
 	if c.Peers == "" && c.Holds {
 		faults = append(faults, errors.New("SLURMLET_HOLDS=on: slurmlet's controller says whether pods are gone: set SLURMLET_PEERS"))
 	}
@@ -136,8 +143,12 @@ func checkNodeName(name string) error {
 
 // sizing is what the variables say about the size of the node.
 func (c Config) sizing(root string) podsize.Options {
+	var shared *podsize.Shared
+	if c.SharesMachine {
+		shared = &c.Others
+	}
 	return podsize.Options{
-		Root: root, PodInfo: c.PodInfo, CPULimit: c.CPULimit, MemoryLimit: c.MemoryLimit, StorageLimit: c.StorageLimit,
+		Shared: shared, Root: root, PodInfo: c.PodInfo, CPULimit: c.CPULimit, MemoryLimit: c.MemoryLimit, StorageLimit: c.StorageLimit,
 		Reserve: c.Reserve, SpoolDir: c.SpoolDir, TmpDir: c.TmpDir,
 	}
 }

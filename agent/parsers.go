@@ -93,6 +93,14 @@ func parseYesNo(text string) (bool, error) {
 	return text == "yes", nil
 }
 
+// parseSize says whether the node is the machine.
+func parseSize(text string) (bool, error) {
+	if text != "pod" && text != "node" {
+		return false, errors.New("want pod or node")
+	}
+	return text == "node", nil
+}
+
 // parseClusterInterval: slurmctld is not asked more often than once in a second.
 func parseClusterInterval(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)

@@ -53,6 +53,22 @@ var variables = []variable{
 		c.Reserve, err = nodesize.ParseBytes(v)
 		return err
 	}},
+	{"SLURMLET_SIZE", []Role{Slurmd}, "pod", "`pod`: the node has what its pod may use; `node`: what the machine can give to " +
+		"pods, which SLURMLET_CPU_LIMIT and SLURMLET_MEMORY_LIMIT say where the container has no limits, less " +
+		"SLURMLET_OTHERS_CPU and SLURMLET_OTHERS_MEMORY, whatever CPUs the kubelet takes away", func(c *Config, v string) (err error) {
+		c.SharesMachine, err = parseSize(v)
+		return err
+	}},
+	{"SLURMLET_OTHERS_CPU", []Role{Slurmd}, "0", "CPUs that the machine's other pods have, with SLURMLET_SIZE=node: a quantity " +
+		"of Kubernetes, as in 1500m", func(c *Config, v string) (err error) {
+		c.Others.CPU, err = nodesize.ParseQuantity(v, 1000)
+		return err
+	}},
+	{"SLURMLET_OTHERS_MEMORY", []Role{Slurmd}, "0", "memory that the machine's other pods have, with SLURMLET_SIZE=node: a " +
+		"quantity of Kubernetes, as in 4Gi", func(c *Config, v string) (err error) {
+		c.Others.Memory, err = nodesize.ParseQuantity(v, 1)
+		return err
+	}},
 	{"SLURMLET_CGROUP", []Role{Slurmd, Login}, string(cgroup.Prefer), "`require`: exit with 77 if Slurm cannot " +
 		"limit jobs by cgroup, or sessions have none; `prefer`: report it; `off`: leave " +
 		"cgroups alone", func(c *Config, v string) (err error) {

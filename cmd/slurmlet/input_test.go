@@ -89,6 +89,7 @@ func TestFaults(t *testing.T) {
 		{"too large a number", "slurmd", "SLURMLET_MEMORY_LIMIT=9999999999Gi", 78, []string{"SLURMLET_MEMORY_LIMIT", "want a whole number of bytes"}},
 		{"a negative reserve", "slurmd", "SLURMLET_RESERVE_MEMORY=-1", 78, []string{"SLURMLET_RESERVE_MEMORY", "want a whole number of bytes"}},
 		{"less memory than the reserve", "slurmd", "SLURMLET_MEMORY_LIMIT=32Mi", 78, []string{"SLURMLET_MEMORY_LIMIT: 33554432 bytes leave no memory for jobs: SLURMLET_RESERVE_MEMORY keeps 67108864 bytes"}},
+		{"a machine of no size", "slurmd", "SLURMLET_SIZE=node", 78, []string{"SLURMLET_SIZE=node", "set SLURMLET_CPU_LIMIT and SLURMLET_MEMORY_LIMIT"}},
 		{"a cgroup mode that is none", "slurmd", "SLURMLET_CGROUP=yes", 78, []string{`SLURMLET_CGROUP: cannot use "yes": want require, prefer or off`}},
 		{"no cgroup of its own", "slurmd", "SLURMLET_CGROUP=require", 77, []string{"SLURMLET_CGROUP=require: Slurm cannot limit jobs by cgroup", "To change it, "}},
 		{"a GPU's count in words", "slurmd", "SLURMLET_GRES=gpu:h200:x:2", 78, []string{`SLURMLET_GRES: cannot use "gpu:h200:x:2": want auto, none, or a list: want name[:type][:count]`}},

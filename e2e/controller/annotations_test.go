@@ -186,6 +186,10 @@ func refusedAnnotations(b *bed) {
 	bound.Spec.NodeName = "m1"
 	_, err = b.kube.CoreV1().Pods("team").Create(b.Context(), bound, metav1.CreateOptions{})
 	assert.True(b, apierrors.IsInvalid(err), "a pod that names a node at once: %v", err)
+	critical := userPod("critical", nil)
+	critical.Spec.PriorityClassName = "system-cluster-critical"
+	_, err = b.kube.CoreV1().Pods("team").Create(b.Context(), critical, metav1.CreateOptions{})
+	assert.ErrorContains(b, err, "the pod's priority is 2000000000, of the priorityClassName system-cluster-critical, and less than 2000000000 is allowed in Slurm's queue")
 	unmarked := userPod("unmarked", nil)
 	unmarked.Labels = map[string]string{"slurmlet.dev/bridge": "false"}
 	unmarked, err = b.kube.CoreV1().Pods("team").Create(b.Context(), unmarked, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})

@@ -176,6 +176,7 @@ func TestBridge(t *testing.T) {
 		{"a gang of two is one job", s.gang},
 		{"all annotations of slurm-bridge, in its own manifests", s.manifests},
 		{"a wrong annotation is refused", refusedAnnotations},
+		{"pods share nodes where each slurmd says so", s.shares},
 		{"what nobody can run and a namespace without a user are told", s.faults},
 		{"another leader goes on", s.leaders},
 	})
@@ -231,6 +232,35 @@ func (b *bed) queue(environ ...string) *playedSlurm {
 	_, err := b.kube.CoreV1().Pods("hpc").Patch(b.Context(), "login", types.MergePatchType, []byte(`{"metadata":{"labels":{"slurmlet.dev/gateway":"true"}}}`), metav1.PatchOptions{})
 	require.NoError(b, err)
 	return b.gateway(login, nodes)
+}
+
+// shares has the pods with slurmd say that pods in the queue share their machines with each other.
+func (s *playedSlurm) shares(b *bed) {
+	s.b = b
+	mark := func(value string) {
+		for _, name := range []string{"w1", "w2"} {
+			_, err := b.kube.CoreV1().Pods("hpc").Patch(b.Context(), name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"slurmlet.dev/sharing":`+value+`}}}`), metav1.PatchOptions{})
+			require.NoError(b, err)
+		}
+	}
+	asks := func(name, want string) {
+		for i := range 100 { // the controller believes some seconds what it has seen
+			p := b.user("team", fmt.Sprintf("%s-%d", name, i))
+			s.queued(b, "team/"+p.Name)
+			args := s.submitted("team/" + p.Name)[0]
+			b.delete(p, 0)
+			if slices.Contains(args, want) {
+				assert.Equal(b, want == "--exclusive=mcs", slices.Contains(args, "--mcs-label=kubernetes"), "%v", args)
+				return
+			}
+		}
+		require.Fail(b, "no job asks for "+want)
+	}
+	asks("alone", "--exclusive")
+	mark(`"kubernetes"`)
+	asks("together", "--exclusive=mcs")
+	mark("null")
+	asks("apart", "--exclusive")
 }
 
 // annotate marks a namespace.

@@ -26,6 +26,10 @@ func TestQueue(t *testing.T) {
 		{"the end of a job ends its pod, and the node waits for it", queueJobEnds},
 		{"a gang of two is one job", queueGang},
 		{"a namespace without a user is told", queueNobody},
+		{"a pod of Kubernetes' own priorities is refused", refuseCritical},
+		{"nodes are their machines, less a reserve", shareMachines},
+		{"jobs and pods take turns on a machine", takeTurns},
+		{"pods share a node with each other", shareNodes},
 	} {
 		if !t.Run(one.name, func(t *testing.T) { one.run(t, c) }) {
 			return // the rest would fail for the same reason

@@ -98,8 +98,8 @@ func (m *mismatchCheck) compare(pod podsize.Pod, cluster slurm.Config, err error
 func (n *Node) fits(s *Status) podsize.Pod {
 	return podsize.Pod{
 		Size: s.Size, Resources: s.Limits, Gres: s.Gres, Controllers: s.Cgroup.Controllers, MayBind: mayBind(),
-		MayHoldDevices: s.Cgroup.HoldsDevices(),
-		SpoolDir:       n.SizeOptions.SpoolDir, TmpDir: n.SizeOptions.TmpDir, GresConf: n.GresConf,
+		MayHoldDevices: s.Cgroup.HoldsDevices(), Shared: n.SizeOptions.Shared != nil,
+		SpoolDir: n.SizeOptions.SpoolDir, TmpDir: n.SizeOptions.TmpDir, GresConf: n.GresConf,
 	}
 }
 

@@ -30,7 +30,7 @@
 {{- $spec := mergeOverwrite (deepCopy $.Values.nodeDefaults) (deepCopy ($values | default dict)) }}
 {{- if include "slurm.isElastic" $spec }}
 {{- $nodes = add $nodes $spec.elastic.max }}
-{{- else if ne $spec.workload "DaemonSet" }}
+{{- else if and (ne $spec.workload "DaemonSet") (ne $spec.size "node") }}
 {{- $nodes = add $nodes (ternary $spec.autoscaling.maxReplicas $spec.replicas $spec.autoscaling.enabled) }}
 {{- end }}
 {{- end }}

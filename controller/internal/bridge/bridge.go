@@ -70,6 +70,7 @@ type Bridge struct {
 	podsKnown, namespacesKnown cache.InformerSynced
 	told                       *events.Queue[eventKey]
 	owners                     *ownerCache
+	sharing                    sharing
 
 	// Bound, Ended and Failed count pods that were put on nodes, pods that were deleted, and requests in vain.
 	Bound, Ended, Failed atomic.Uint64
@@ -388,6 +389,7 @@ func (b *Bridge) judge(ctx context.Context, p *corev1.Pod) (spec queue.Spec, g q
 	}
 	spec = queue.Spec{UID: g.UID, Name: g.Name, User: tenant.User, Size: g.Size, Gang: g.Gang}
 	if len(faults) == 0 {
+		tenant.Sets = b.sharing.of(b, tenant.Cluster, time.Now())
 		spec.User, spec.Args, err = queue.Translate(g, tenant, pods, owners)
 		fault(err)
 	}

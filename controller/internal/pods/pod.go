@@ -38,7 +38,9 @@ type Pod struct {
 	Role                    unique.Handle[role.Role]
 	Hostname                string
 	// Gateway says that the pod may submit jobs of Kubernetes' pods.
-	Gateway   bool
+	Gateway bool
+	// Together says that pods in Slurm's queue share the pod's machine with each other, and with no job of Slurm's.
+	Together  bool
 	Addresses []netip.Addr
 	// Injected is what the webhook did to the pod; empty for most.
 	Injected unique.Handle[string]
@@ -92,6 +94,7 @@ func trimPod(object any) (any, error) {
 		Over:     from.Status.Phase == corev1.PodSucceeded || from.Status.Phase == corev1.PodFailed,
 	}
 	p.Gateway = from.Labels[wellknown.Gateway] == "true"
+	p.Together = from.Annotations[wellknown.Sharing] == wellknown.SharedByPods
 	p.Pending = from.Status.Phase == corev1.PodPending
 	p.Revision = unique.Make(from.Labels[appsv1.ControllerRevisionHashLabelKey])
 	if owner := metav1.GetControllerOfNoCopy(from); owner != nil {

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,24 @@ type Tenant struct {
 	Account, Partition, QOS string
 	// Users are those that pods may name besides User.
 	Users []string
+	// Sets are the cluster's node sets, and whether pods in the queue share the machines of each with each other.
+	Sets map[string]bool
+}
+
+// mcsLabel is the label of all jobs whose pods share nodes with each other (mcs/label of Slurm).
+const mcsLabel = "kubernetes"
+
+// together says whether pods of some partitions share nodes with each other: a partition that is called as a node set has its
+// nodes, and in any other one all nodes may be.
+func (t Tenant) together(partitions string) bool {
+	for name := range strings.SplitSeq(partitions, ",") {
+		if is, set := t.Sets[name]; set && !is {
+			return false
+		} else if !set {
+			return len(t.Sets) > 0 && !slices.Contains(slices.Collect(maps.Values(t.Sets)), false)
+		}
+	}
+	return true
 }
 
 // TenantOf reads a namespace's labels and annotations. The error is a sentence for an event.
@@ -164,14 +183,15 @@ func Translate(g Group, t Tenant, pods []*corev1.Pod, owners []Owner) (user stri
 		args = append(args, "--no-requeue")
 	}
 	add("account", first(v["account"], t.Account))
-	add("partition", first(v["partition"], t.Partition))
+	partition := first(v["partition"], t.Partition)
+	add("partition", partition)
 	add("qos", first(v["qos"], t.QOS))
 	add("constraint", v["constraints"])
 	add("licenses", v["licenses"])
 	add("reservation", v["reservation"])
 	add("wckey", v["wckey"])
 	add("time", first(v["timelimit"], limit(pods, owners)))
-	return user, append(args, sizes(g, v, pods)...), nil
+	return user, append(args, sizes(g, v, pods, v["exclusive"] != "true" && t.together(partition))...), nil
 }
 
 // user is Slurm's user of a group. Who may be another one is the namespace's to say.
@@ -211,8 +231,9 @@ func limit(pods []*corev1.Pod, owners []Owner) string {
 	return strconv.FormatInt((seconds+59)/60, 10)
 }
 
-// sizes are the arguments about nodes, tasks, CPUs, memory and GPUs. A pod is a task of one node.
-func sizes(g Group, v map[string]string, pods []*corev1.Pod) (args []string) {
+// sizes are the arguments about nodes, tasks, CPUs, memory and GPUs. A pod is a task of one node. Groups that are together share
+// nodes.
+func sizes(g Group, v map[string]string, pods []*corev1.Pod, together bool) (args []string) {
 	var cpus, memory int64
 	gpus := map[string]int64{}
 	for _, p := range pods {
@@ -229,7 +250,7 @@ func sizes(g Group, v map[string]string, pods []*corev1.Pod) (args []string) {
 		one := resource.MustParse(q)
 		cpus = max(ceil(&one, 0), 1)
 	}
-	exclusive, size := v["exclusive"] != "false", strconv.Itoa(g.Size)
+	exclusive, size := v["exclusive"] != "false" && !together, strconv.Itoa(g.Size)
 	args = append(args, "--ntasks="+size, "--cpus-per-task="+strconv.FormatInt(cpus, 10))
 	least, most := v["min-nodes"], v["max-nodes"]
 	switch {
@@ -240,8 +261,11 @@ func sizes(g Group, v map[string]string, pods []*corev1.Pod) (args []string) {
 	case g.Size == 1:
 		args = append(args, "--nodes=1")
 	}
-	if exclusive {
+	switch {
+	case exclusive:
 		args = append(args, "--exclusive")
+	case together:
+		args = append(args, "--exclusive=mcs", "--mcs-label="+mcsLabel)
 	}
 	switch q := v["mem-per-node"]; {
 	case q != "":

@@ -33,6 +33,7 @@ func TestTranslate(t *testing.T) {
 	for name, c := range map[string]struct {
 		pod    *corev1.Pod
 		size   int
+		sets   map[string]bool
 		owners []Owner
 		want   string
 		fault  string
@@ -45,6 +46,26 @@ func TestTranslate(t *testing.T) {
 		"shared": {
 			pod:  podWith(resources("cpu", "3", "memory", "1000Mi"), nil, map[string]string{slinky + "exclusive": "false"}),
 			want: "--account=science --partition=main --ntasks=1 --cpus-per-task=3 --nodes=1 --mem-per-cpu=334M",
+		},
+		"beside other pods": {
+			pod:  podWith(resources("cpu", "3", "memory", "1000Mi"), nil, nil),
+			sets: map[string]bool{"main": true, "cpu": false},
+			want: "--account=science --partition=main --ntasks=1 --cpus-per-task=3 --nodes=1 --exclusive=mcs --mcs-label=kubernetes --mem-per-cpu=334M",
+		},
+		"a gang beside other pods": {
+			pod: podWith(resources("cpu", "1", "memory", "10Mi"), resources("nvidia.com/gpu", "1"), nil), size: 4,
+			sets: map[string]bool{"main": true},
+			want: "--account=science --partition=main --ntasks=4 --cpus-per-task=1 --exclusive=mcs --mcs-label=kubernetes --mem-per-cpu=10M --gpus-per-task=1",
+		},
+		"alone where others share": {
+			pod:  podWith(nil, nil, map[string]string{slinky + "exclusive": "true"}),
+			sets: map[string]bool{"main": true},
+			want: "--account=science --partition=main --ntasks=1 --cpus-per-task=1 --nodes=1 --ntasks-per-node=1 --exclusive",
+		},
+		"never beside Slurm's jobs where pods share": {
+			pod:  podWith(nil, nil, map[string]string{slinky + "exclusive": "false"}),
+			sets: map[string]bool{"main": true},
+			want: "--account=science --partition=main --ntasks=1 --cpus-per-task=1 --nodes=1 --exclusive=mcs --mcs-label=kubernetes",
 		},
 		"a gang of four with GPUs": {
 			pod: podWith(nil, resources("nvidia.com/gpu", "2"), nil), size: 4,
@@ -69,6 +90,7 @@ func TestTranslate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := Group{UID: "u", Name: "team/a", Size: max(c.size, 1), Gang: c.size > 1}
+			tenant.Sets = c.sets
 			user, args, err := Translate(g, tenant, []*corev1.Pod{c.pod}, c.owners)
 			if c.fault != "" {
 				require.ErrorContains(t, err, c.fault)
@@ -84,6 +106,19 @@ func TestTranslate(t *testing.T) {
 			assert.Equal(t, head+c.want, strings.Join(args, " "))
 		})
 	}
+}
+
+func TestTogether(t *testing.T) {
+	sets := map[string]bool{"pods": true, "more": true, "cpu": false}
+	for partitions, want := range map[string]bool{"pods": true, "pods,more": true, "pods,cpu": false, "cpu": false, "": false, "all": false, "pods,all": false} {
+		assert.Equal(t, want, Tenant{Sets: sets}.together(partitions), partitions)
+	}
+	delete(sets, "cpu")
+	for _, partitions := range []string{"", "all", "pods,all", "more"} {
+		assert.True(t, Tenant{Sets: sets}.together(partitions), partitions)
+	}
+	assert.False(t, Tenant{}.together(""))
+	assert.False(t, Tenant{}.together("pods"))
 }
 
 func TestNeeds(t *testing.T) {

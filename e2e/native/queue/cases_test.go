@@ -29,6 +29,7 @@ var cases = []struct {
 	{"slurmd restarts in the epilog", func(w *world) error { return w.restarts((*world).restartInEpilog) }},
 	{"slurmd starts beside pods", (*world).startsBesidePods},
 	{"the gateway refuses", (*world).refuses},
+	{shared, (*world).sharedByLabel},
 }
 
 // whole: a job of two nodes is its user's, holds on both, and ends with the status of its pods.

@@ -46,6 +46,7 @@ type world struct {
 	*native.Cluster
 	server *fakecontroller.Server
 	queue  *fakecontroller.Queue
+	play   string
 	login  *native.Node
 	nodes  []*native.Node
 
@@ -58,7 +59,7 @@ func newWorld(s settings) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{Cluster: cluster, login: cluster.Nodes[2], nodes: cluster.Nodes[:2]}
+	w := &world{Cluster: cluster, play: s.Case, login: cluster.Nodes[2], nodes: cluster.Nodes[:2]}
 	w.login.Role = "login"
 	for name, text := range map[string]string{"slurmlet-prolog.sh": s.Prolog, "slurmlet-epilog.sh": s.Epilog, "site.sh": site} {
 		path := filepath.Join(w.Root, "etc/slurm", name)
@@ -85,6 +86,9 @@ func (w *world) begin() error {
 	}
 	for _, n := range w.Nodes {
 		uid, own := n.Name, []string{"SLURMLET_HOLDS=on"}
+		if w.play == shared {
+			own = append(own, "SLURMLET_CPU_LIMIT=2000")
+		}
 		if n == w.login {
 			uid = fakecontroller.Login
 			own = []string{

@@ -78,7 +78,8 @@ const (
 )
 
 // The marks of pods that wait in Slurm's queue. Bridge is a label of namespaces and pods, and a taint. User, Account,
-// Partition, QOS and Allow are a namespace's, Gang is a Job's or a JobSet's, and the rest are the controller's on pods.
+// Partition, QOS and Allow are a namespace's, Gang is a Job's or a JobSet's, Sharing is a slurmd's, and the rest are the
+// controller's on pods.
 const (
 	Bridge    = "slurmlet.dev/bridge"
 	User      = "slurmlet.dev/user"
@@ -92,10 +93,14 @@ const (
 	JobRun    = "slurmlet.dev/job-run"
 	Group     = "slurmlet.dev/group"
 	SlurmNode = "slurmlet.dev/slurm-node"
+	Sharing   = "slurmlet.dev/sharing"
 	// SlinkyJob and SlinkyNode are what slurm-bridge writes, for those who read it.
 	SlinkyJob  = "scheduler.slinky.slurm.net/slurm-jobid"
 	SlinkyNode = "slinky.slurm.net/slurm-node"
 )
+
+// SharedByPods is a value of Sharing.
+const SharedByPods = "kubernetes"
 
 const (
 	you        = "you, or charts/slurm"
@@ -220,6 +225,10 @@ var All = []Key{
 	{JobRun, Annotation, queuedPod, controller, "restarts.start.task", "which run of the job, and which of its tasks"},
 	{Group, Annotation, queuedPod, controller, "an id", "the group of pods for which the job stands, as in the job's comment"},
 	{SlurmNode, Annotation, queuedPod, controller, "a name", "the node, as Slurm names it"},
+	{
+		Sharing, Annotation, slurmdPod, "you, or charts/slurm", "kubernetes",
+		"pods in Slurm's queue share the machine with each other, and never with Slurm's jobs",
+	},
 	{SlinkyJob, Label, queuedPod, controller, "a number", "as slurmlet.dev/job, for those who read slurm-bridge's marks"},
 	{SlinkyNode, Annotation, queuedPod, controller, "a name", "as slurmlet.dev/slurm-node"},
 	{"slurmlet.dev/init-sql", Annotation, "MariaDB's pod", "charts/slurm", "a digest", "another password replaces the pod"},

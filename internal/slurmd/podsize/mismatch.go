@@ -15,6 +15,8 @@ type Pod struct {
 	Size      nodesize.Size
 	Resources nodesize.Resources
 	Gres      Gres
+	// Shared says that the machine is shared with Kubernetes' pods.
+	Shared bool
 	// Controllers are those of the cgroup subtree that Slurm has, none without one.
 	Controllers []string
 	// MayHoldDevices says whether slurmstepd may load the eBPF programs by which ConstrainDevices works.
@@ -81,6 +83,8 @@ func (f *comparison) checkBinding() {
 		f.unbound(fmt.Sprintf(
 			"Slurm has no number for any of the pod's CPUs %s, because others are offline, and would bind jobs to others, which fails",
 			limits.CPUSet.Value))
+	case f.Shared:
+		f.unbound("the machine is shared with Kubernetes' pods, and the kubelet may give any of its CPUs to them")
 	case f.Size.CPUs < limits.Online.Len():
 		f.unbound("the pod has a quota and no CPUs of its own, and the jobs of all such pods on a machine are bound to its first CPUs")
 	}

@@ -18,6 +18,9 @@ type Options struct {
 	// CPULimit is in thousandths of a CPU; MemoryLimit and StorageLimit are in bytes.
 	// 0 is no limit.
 	CPULimit, MemoryLimit, StorageLimit int64
+	// Shared is what the node's pods besides slurmd's have of a machine that Slurm shares with Kubernetes; nil where the
+	// node is as large as its pod.
+	Shared *Shared
 	// Reserve is the memory that jobs do not get, in bytes.
 	Reserve int64
 	// SpoolDir and TmpDir are slurm.conf's SlurmdSpoolDir and TmpFS.
@@ -36,7 +39,11 @@ type Options struct {
 // allocation lacks only what could not be read.
 func Measure(machine cgroup.FS, o Options) (nodesize.Allocation, error) {
 	info, infoErr := readPodInfo(o.Root, o.PodInfo)
-	resources, err := readResources(machine, o, limitsNow(machine, o, info))
+	now, err := o.Shared.without(limitsNow(machine, o, info))
+	if err != nil {
+		return nodesize.Allocation{}, err
+	}
+	resources, err := readResources(machine, o, now)
 	if err != nil {
 		return nodesize.Allocation{}, err
 	}
@@ -64,6 +71,9 @@ func Measure(machine cgroup.FS, o Options) (nodesize.Allocation, error) {
 // limit is what it was at the container's start.
 func limitsNow(machine cgroup.FS, o Options, info podInfo) downward {
 	d := o.downward()
+	if o.Shared != nil {
+		return d // a container without limits has nothing to follow
+	}
 	if now, err := machine.Limits(); err == nil && o.AtStart != nil {
 		if now.Quota != o.AtStart.Quota {
 			d.millicores = info.downward.millicores

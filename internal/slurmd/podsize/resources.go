@@ -30,6 +30,9 @@ func readResources(machine cgroup.FS, o Options, also downward) (nodesize.Resour
 	if err != nil {
 		return nodesize.Resources{}, err
 	}
+	if o.Shared != nil {
+		limits.CPUSet, limits.Offline = cgroup.Bound[cgroup.Set]{}, cgroup.Bound[cgroup.Set]{}
+	}
 	r := reading{nodesize.Resources{Limits: limits, Online: online, MemTotal: total, Disagreements: notes}}
 	r.add(also)
 	r.disagree(r.Offline.Bounded(), "%s names the CPUs %s, which are offline: they are not counted", r.Offline.Source, r.Offline.Value)
