@@ -3,7 +3,11 @@
 package controller
 
 import (
+	"errors"
 	"fmt"
+	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slurmlet/slurmlet/e2e/testbed/native"
 )
 
 // gang makes a Job of so many pods that are one group.
@@ -245,26 +251,85 @@ func (q *queueBed) label(machine, value string) {
 	require.NoError(q, err)
 }
 
-// onlyFitting: Slurm gives a pod no node on which its node selector does not hold, and is not asked where none is left.
+// wants makes a pod that wants a machine with a label.
+func (q *queueBed) wants(name, disk string) *corev1.Pod {
+	q.Helper()
+	p := userPod(name, map[string]string{runFor: "1s"})
+	p.Spec.RestartPolicy, p.Spec.NodeSelector = corev1.RestartPolicyNever, map[string]string{"disk": disk}
+	made, err := q.kube.CoreV1().Pods("team").Create(q.Context(), p, metav1.CreateOptions{})
+	require.NoError(q, err)
+	return made
+}
+
+// onlyFitting: Slurm gives a pod no node on which its node selector does not hold, and refuses the job where none is left.
 func onlyFitting(q *queueBed) {
 	q.label("m3", `"ssd"`)
 	defer q.label("m3", "null")
-	wants := func(name, disk string) *corev1.Pod {
-		p := userPod(name, map[string]string{runFor: "1s"})
-		p.Spec.NodeSelector = map[string]string{"disk": disk}
-		made, err := q.kube.CoreV1().Pods("team").Create(q.Context(), p, metav1.CreateOptions{})
-		require.NoError(q, err)
-		return made
-	}
-	fits := wants("fits", "ssd")
+	fits := q.wants("fits", "ssd")
 	job := q.job("fits") // submitted again where the watch of nodes had not told of the label
 	assert.Contains(q, q.command("scontrol", "show", "job", job), "ExcNodeList=n[1-2,4]")
 	now := q.phase(fits, corev1.PodSucceeded)
 	assert.Equal(q, "n3", now.Annotations["slurmlet.dev/slurm-node"])
-	p := wants("fits-nowhere", "tape")
-	assert.Contains(q, q.said(p, "Refused"), "no node of the cluster fits the pod's node selector, affinity and tolerations")
-	assert.Empty(q, q.jobsOf("fits-nowhere"))
+	p := q.wants("fits-nowhere", "tape")
+	assert.Contains(q, q.said(p, "NoNodeFits"), "No node that is there fits the pod's node selector, affinity and tolerations.")
+	assert.Contains(q, q.said(p, "Refused"), "The job is refused: Requested node configuration is not available. It is submitted again in 1m0s.")
+	assert.NotEmpty(q, q.podNow(p).Spec.SchedulingGates)
 	q.delete(p, 0)
+}
+
+// startsElastic: a pod that fits none of the nodes that are there has Slurm start one of an elastic set. The record is as
+// slurmctld's agent makes it, and the test is what makes the set's pods.
+func startsElastic(q *queueBed) {
+	const name = "e1"
+	n := &native.Node{Name: name, IP: net.IPv4(10, 88, 20, 1), Ready: make(chan struct{}), Waiting: make(chan struct{}), Exited: make(chan struct{})}
+	hosts, err := os.OpenFile(filepath.Join(q.slurm.Root, "etc/hosts"), os.O_APPEND|os.O_WRONLY, 0o644)
+	require.NoError(q, err)
+	_, err = fmt.Fprintf(hosts, "%s %s\n", n.IP, name)
+	require.NoError(q, errors.Join(err, hosts.Close()))
+	q.command("scontrol", "create", "nodename="+name, "CPUs=1", "RealMemory=300", "TmpDisk=100", "Feature=burst", "State=CLOUD")
+	q.nodeIs(name, "idle~")
+	q.machine("m5")
+	q.label("m5", `"cloud"`)
+
+	p := q.wants("starts-a-node", "cloud")
+	assert.Contains(q, q.said(p, "NoNodeFits"), "Slurm is asked for one that is off, as an elastic set has them.")
+	q.eventually(patience, "Slurm starts the node", func() bool {
+		text, _ := os.ReadFile(filepath.Join(q.slurm.Root, "run/slurmctld/resumed"))
+		return string(text) == name+"\n"
+	})
+	pod := q.pod(spec{"hpc", name, "slurm", "slurmd", "burst", "", "m5", []string{n.IP.String()}})
+	environ := append(q.admit(pod), "SLURMLET_HOLDS=on", "SLURMLET_ELASTIC=yes", "SLURMLET_STORAGE_LIMIT=100Mi", "SLURMLET_GRACE_PERIOD=20s")
+	require.NoError(q, q.slurm.Start(n, environ...))
+	require.NoError(q, n.AwaitReady(patience))
+	q.status(pod, `{"conditions":[{"type":"Ready","status":"True"}]}`)
+	now := q.phase(p, corev1.PodSucceeded)
+	assert.Equal(q, name, now.Annotations["slurmlet.dev/slurm-node"])
+	assert.Equal(q, "m5", now.Spec.NodeName)
+	q.becomes(now.Labels["slurmlet.dev/job"], "COMPLETED")
+	assert.Len(q, q.jobsOf(p.Name), 1, "jobs")
+	q.nodeIs(name, "idle")
+
+	require.NoError(q, n.Terminate())
+	<-n.Exited
+	q.delete(pod, 0)
+	q.nodeIs(name, "idle~")
+	q.command("scontrol", "delete", "nodename="+name)
+	require.NoError(q, q.kube.CoreV1().Nodes().Delete(q.Context(), "m5", metav1.DeleteOptions{}))
+}
+
+// nodeIs waits for the state of a Slurm node.
+func (q *queueBed) nodeIs(name, state string) {
+	q.Helper()
+	saw := ""
+	defer func() {
+		if saw != state {
+			q.Errorf("node %s is %s", name, saw)
+		}
+	}()
+	q.eventually(patience, name+" is "+state, func() bool {
+		saw = q.command("sinfo", "--noheader", "--Node", "--partition=all", "--nodes="+name, "--format=%T")
+		return saw == state
+	})
 }
 
 // notBound: a pod that kube-scheduler cannot bind gives its node back, and the next pod of its Job gets another one.

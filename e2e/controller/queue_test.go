@@ -56,6 +56,7 @@ func TestQueue(t *testing.T) {
 				{"a pod preempts a Slurm job", podPreempts, false},
 				{"a reservation", reservation, false},
 				{"only nodes that fit", onlyFitting, false},
+				{"an elastic node that is off", startsElastic, false},
 				{"a pod that is not bound", notBound, true},
 			} {
 				if one.long && !given.Full && !asked(strings.ReplaceAll(one.name, " ", "_")) {
@@ -78,8 +79,8 @@ const (
 	// queueNodes is how many nodes there are: n1 on m1 and so on.
 	queueNodes = 4
 	// queueConf has preemption by partitions. Slurm looks for jobs to start at once. The site's prolog and epilog tell when
-	// a job has a node: slurmlet's epilog is before the site's.
-	queueConf = `SlurmctldParameters=enable_configless
+	// a job has a node: slurmlet's epilog is before the site's. Nodes with the feature burst may be off.
+	queueConf = `SlurmctldParameters=enable_configless,power_save_interval=0
 MaxNodeCount=10
 MinJobAge=7200
 KillWait=5
@@ -93,8 +94,16 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 PartitionName=high Nodes=ALL State=UP PriorityTier=10
 PartitionName=low Nodes=ALL State=UP PriorityTier=0
+ResumeProgram=/etc/slurm/resume.sh
+SuspendProgram=/usr/bin/true
+SuspendTimeout=5
+ResumeTimeout=120
+SuspendTime=900000000
+NodeSet=burst Feature=burst
+PartitionName=burst Nodes=burst State=UP SuspendTime=300
 `
-	site = "#!/bin/sh\necho \"$(date +%s.%N) $SLURM_SCRIPT_CONTEXT $SLURM_JOB_ID $SLURMD_NODENAME\" >>/srv/site\n"
+	resume = "#!/bin/sh\necho \"$1\" >>/run/slurmctld/resumed\n"
+	site   = "#!/bin/sh\necho \"$(date +%s.%N) $SLURM_SCRIPT_CONTEXT $SLURM_JOB_ID $SLURMD_NODENAME\" >>/srv/site\n"
 )
 
 // asked says whether -run names something.
@@ -184,7 +193,7 @@ func (q *queueBed) startSlurm() {
 		}
 		assert.NoError(q.whole, c.Close())
 	})
-	scripts := map[string][]byte{"site.sh": []byte(site)}
+	scripts := map[string][]byte{"site.sh": []byte(site), "resume.sh": []byte(resume)}
 	for _, name := range []string{"slurmlet-prolog.sh", "slurmlet-epilog.sh"} {
 		scripts[name], err = os.ReadFile("../../charts/slurm/scripts/" + name)
 		require.NoError(q, err)

@@ -481,14 +481,17 @@ func (b *Bridge) do(g *group, a queue.Action) {
 	}
 }
 
+// noNodeFits is said of pods whose job can have none of the nodes that are there.
+const noNodeFits = "No node that is there fits the pod's node selector, affinity and tolerations. Slurm is asked for one that is off, as an elastic set has them."
+
 // send has a gateway carry an order out. A job asks for no node on which its pods cannot be. The caller holds mu.
 func (b *Bridge) send(t *term, g *group, o wire.Order) {
 	if o.Kind == wire.Submit {
 		list, none := b.exclude(t, g, time.Now())
-		if none {
-			refused := wire.OrderResult{Order: o.ID, Refused: "no node of the cluster fits the pod's node selector, affinity and tolerations"}
-			go b.feed(t, g, queue.Result{Result: refused}) // once this step is over
-			return
+		for _, p := range g.pods {
+			if none && queue.Gated(p) {
+				b.say(p, "NoNodeFits", noNodeFits, true)
+			}
 		}
 		if list != "" {
 			o.Args = append(slices.Clone(o.Args), "--exclude="+list)
