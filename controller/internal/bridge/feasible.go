@@ -82,6 +82,9 @@ func shortList(names []string) string {
 // unfit are the nodes that fit no pod of a group that waits.
 func (b *Bridge) unfit(t *term, g *group, now time.Time) unfit {
 	wants, key := wantsOf(g)
+	if len(wants) == 0 {
+		return unfit{} // nobody waits, and what nobody asks for is nowhere
+	}
 	key = g.cluster + "/" + key
 	if u, there := t.unfit[key]; there && now.Before(u.until) {
 		return u

@@ -3,6 +3,7 @@ package bridge
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
@@ -107,4 +108,9 @@ func TestExcluded(t *testing.T) {
 		assert.Equal(t, c.want, names, name)
 		assert.Equal(t, c.none, none, name)
 	}
+}
+
+// TestNobodyWaits: what no pod of a group asks for is on no node, and none is unfit.
+func TestNobodyWaits(t *testing.T) {
+	assert.Zero(t, (&Bridge{}).unfit(newTerm(t.Context()), groupWith(&corev1.Pod{}), time.Now()))
 }
