@@ -332,6 +332,54 @@ func (q *queueBed) nodeIs(name, state string) {
 	})
 }
 
+// podOf waits for a pod of a Job.
+func (q *queueBed) podOf(job string) (p *corev1.Pod) {
+	q.Helper()
+	q.eventually(patience, "a pod of "+job+" is there", func() bool {
+		list, err := q.kube.CoreV1().Pods("team").List(q.Context(), metav1.ListOptions{LabelSelector: "job-name=" + job})
+		require.NoError(q, err)
+		if len(list.Items) > 0 {
+			p = &list.Items[0]
+		}
+		return p != nil
+	})
+	return p
+}
+
+// kubeletRefuses: a pod that its kubelet does not run has failed, and the next pod of its Job gets another node.
+func kubeletRefuses(q *queueBed) {
+	hog := q.sbatch("sleep 1000", "--nodelist=n2,n3,n4", "--nodes=3", "--exclusive")
+	q.becomes(hog, "RUNNING")
+	one := int32(1)
+	_, err := q.kube.BatchV1().Jobs("team").Create(q.Context(), &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "refused"},
+		Spec: batchv1.JobSpec{BackoffLimit: &one, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{runFor: "1s", refusedOn: "n1"}},
+			Spec:       corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "busybox"}}},
+		}},
+	}, metav1.CreateOptions{})
+	require.NoError(q, err)
+	first := q.podOf("refused")
+	assert.Equal(q, "The kubelet of the node n1 does not run the pod: OutOfcpu: Node didn't have enough resource: cpu, requested: 1000, used: 8000, capacity: 8000. "+
+		"The next jobs of the pod's owner do not ask for that node for 10m0s.", q.said(first, "NotRun"))
+	q.becomes(q.job(first.Name), "FAILED")
+	var next *corev1.Pod
+	q.eventually(patience, "the Job makes another pod", func() bool {
+		list, err := q.kube.CoreV1().Pods("team").List(q.Context(), metav1.ListOptions{LabelSelector: "job-name=refused"})
+		require.NoError(q, err)
+		for i := range list.Items {
+			if list.Items[i].UID != first.UID {
+				next = &list.Items[i]
+			}
+		}
+		return next != nil
+	})
+	assert.Contains(q, q.command("scontrol", "show", "job", q.job(next.Name)), "ExcNodeList=n1")
+	q.command("scancel", hog)
+	q.complete("refused")
+	assert.NotEqual(q, "n1", q.podNow(next).Annotations["slurmlet.dev/slurm-node"])
+}
+
 // notBound: a pod that kube-scheduler cannot bind gives its node back, and the next pod of its Job gets another one.
 func notBound(q *queueBed) {
 	port := func(name string) corev1.PodSpec {
@@ -352,15 +400,7 @@ func notBound(q *queueBed) {
 		}},
 	}, metav1.CreateOptions{})
 	require.NoError(q, err)
-	var first *corev1.Pod
-	q.eventually(patience, "its pod is there", func() bool {
-		list, err := q.kube.CoreV1().Pods("team").List(q.Context(), metav1.ListOptions{LabelSelector: "job-name=bound-late"})
-		require.NoError(q, err)
-		if len(list.Items) > 0 {
-			first = &list.Items[0]
-		}
-		return first != nil
-	})
+	first := q.podOf("bound-late")
 	note := q.said(first, "NotBound")
 	q.command("scancel", hog)
 	assert.Contains(q, note, "kube-scheduler has not bound the pod to its node n1 within 1m0s: ")

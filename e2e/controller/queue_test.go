@@ -57,6 +57,7 @@ func TestQueue(t *testing.T) {
 				{"a reservation", reservation, false},
 				{"only nodes that fit", onlyFitting, false},
 				{"an elastic node that is off", startsElastic, false},
+				{"a pod that its kubelet refuses", kubeletRefuses, false},
 				{"a pod that is not bound", notBound, true},
 			} {
 				if one.long && !given.Full && !asked(strings.ReplaceAll(one.name, " ", "_")) {
@@ -495,8 +496,12 @@ func (q *queueBed) controllerAway() (back func()) {
 	}
 }
 
-// Annotations for the played kubelet: how long a pod runs, its exit status, and how long it takes to end when it is deleted.
-const runFor, exitWith, endsAfter = "test/run-for", "test/exit-with", "test/ends-after"
+// Annotations for the played kubelet: how long a pod runs, its exit status, how long it takes to end when it is deleted, and the
+// Slurm node whose kubelet refuses the pod.
+const runFor, exitWith, endsAfter, refusedOn = "test/run-for", "test/exit-with", "test/ends-after", "test/refused-on"
+
+// refusal is the status of a pod for which the kubelet has no room.
+const refusal = `{"phase":"Failed","reason":"OutOfcpu","message":"Pod was rejected: Node didn't have enough resource: cpu, requested: 1000, used: 8000, capacity: 8000"}`
 
 // playedKubelet runs the pods of team: a pod begins when it has a machine, and ends after its time, or when it is deleted.
 type playedKubelet struct {
@@ -511,6 +516,7 @@ type stay struct {
 	pod, job, node string
 	begin, end     time.Time
 	deleted        time.Time // when the kubelet has seen it first
+	refused        bool
 	told           string
 }
 
@@ -562,20 +568,22 @@ func (k *playedKubelet) lookAt(ctx context.Context, p *corev1.Pod) {
 	defer k.lock.Unlock()
 	s := k.seen[p.UID]
 	if s == nil {
-		if p.DeletionTimestamp != nil { // it never ran
+		refused := p.Annotations[refusedOn] != "" && p.Annotations[refusedOn] == p.Annotations["slurmlet.dev/slurm-node"]
+		if p.DeletionTimestamp != nil || refused { // it never ran
 			s = &stay{}
 		} else {
 			s = &stay{pod: p.Name, job: p.Labels["slurmlet.dev/job"], node: p.Annotations["slurmlet.dev/slurm-node"], begin: time.Now()}
 			k.all = append(k.all, s)
 		}
 		k.seen[p.UID] = s
+		s.refused = refused
 	}
 	status := `{"phase":"Running"}`
 	long, err := time.ParseDuration(p.Annotations[runFor])
 	if err != nil {
 		long = time.Hour
 	}
-	over := !s.end.IsZero() || !s.begin.IsZero() && time.Since(s.begin) >= long
+	over := s.refused || !s.end.IsZero() || !s.begin.IsZero() && time.Since(s.begin) >= long
 	if p.DeletionTimestamp != nil && s.deleted.IsZero() {
 		s.deleted = time.Now()
 	}
@@ -594,6 +602,9 @@ func (k *playedKubelet) lookAt(ctx context.Context, p *corev1.Pod) {
 				status = `{"phase":"Failed"}`
 			}
 		}
+	}
+	if s.refused {
+		status = refusal
 	}
 	all := k.q.kube.CoreV1().Pods(p.Namespace)
 	if s.told != status && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {

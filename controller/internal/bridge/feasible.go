@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// avoidFor is how long the next jobs of an owner do not ask for a node on which kube-scheduler has not bound a pod.
-	avoidFor = 10 * time.Minute
 	// unfitFor is how long it is believed which nodes do not fit: 1,000 equal pods look at all nodes once.
 	unfitFor = 5 * time.Second
 	// mostRemembered bounds both.
@@ -157,7 +155,7 @@ func (t *term) avoid(g *group, node string, now time.Time) {
 	if t.avoided[key] == nil {
 		t.avoided[key] = map[string]time.Time{}
 	}
-	t.avoided[key][node] = now.Add(avoidFor)
+	t.avoided[key][node] = now.Add(queue.Avoided)
 }
 
 // ownerOfGroup is what makes the next pods: a gang is one group with these, and a pod of a Job, for example, is one of its own.

@@ -333,7 +333,10 @@ func (t *turn) finish(j *Job) {
 		var whole bool
 		o.Kind = wire.Finish
 		o.Status, whole = t.status(ran)
-		if !whole {
+		switch {
+		case whole:
+		case slices.ContainsFunc(ran, func(p Pod) bool { return p.Refused != "" }): // the next pods are to have other nodes
+		default:
 			pause = Replacement
 			t.askOwner()
 		}

@@ -155,6 +155,10 @@ func (w *world) check(a Action) {
 		p := w.pod(a.UID)
 		require.False(w, p.Gated, "a pod that waits is deleted")
 		require.True(w, w.ended[runOf{p.Job, p.Run}], "a pod is deleted, and its run has not ended")
+	case Avoid:
+		require.True(w, slices.ContainsFunc(w.s.Pods, func(p Pod) bool {
+			return p.Node == a.Node && (p.Refused != "" || p.Unscheduled != "")
+		}), "a node is avoided on which all pods run")
 	case Send:
 		o := a.Order
 		if o.Kind != wire.Cancel && o.Kind != wire.Finish {
@@ -265,7 +269,10 @@ var moves = []func(w *world, n int){
 			return !p.gone && !p.Over && p.Scheduled && (!w.settles || !w.ended[runOf{p.Job, p.Run}])
 		}); p != nil {
 			p.Over, p.Status = true, n%3
-			w.note("pod %s ends with %d", p.UID, p.Status)
+			if p.Status > 0 && n > 3 {
+				p.Refused = "OutOfcpu"
+			}
+			w.note("pod %s ends with %d %s", p.UID, p.Status, p.Refused)
 			w.changed(p)
 		}
 	},

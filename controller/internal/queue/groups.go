@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -194,8 +195,23 @@ func PodOf(p *corev1.Pod, g Group) Pod {
 	if !pod.Gated {
 		pod.Place = placeOf(&p.ObjectMeta)
 		pod.Scheduled, pod.Unscheduled = scheduled(p)
+		pod.Refused = refused(p)
 	}
 	return pod
+}
+
+// rejected begins the message of a pod that a kubelet has not admitted, and preempting is the reason of one that it has ended for
+// a critical pod.
+const rejected, preempting = "Pod was rejected: ", "Preempting"
+
+// refused is why a kubelet has not run a pod: its machine has not what the pod needs, whatever kube-scheduler has thought. It is
+// empty for a pod that has failed by itself.
+func refused(p *corev1.Pod) string {
+	message, is := strings.CutPrefix(p.Status.Message, rejected)
+	if p.Status.Phase != corev1.PodFailed || !is && p.Status.Reason != preempting {
+		return ""
+	}
+	return strings.TrimSuffix(p.Status.Reason+": "+message, ": ")
 }
 
 // scheduled says whether a pod has its node, and why it has none where kube-scheduler says so.

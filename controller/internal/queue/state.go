@@ -67,6 +67,8 @@ type Pod struct {
 	// Scheduled says that kube-scheduler has bound the pod to its node. Unscheduled is why it has not, where it says so.
 	Scheduled   bool
 	Unscheduled string
+	// Refused is why the kubelet has not run the pod, or has ended it for a critical one, where it says so. The pod is Over.
+	Refused string
 	// Slot is the task that the pod wants, as its index says; -1 for any.
 	Slot int
 	// Place is where the pod was put; its Job is 0 before that.

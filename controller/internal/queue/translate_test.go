@@ -191,3 +191,24 @@ func TestPlace(t *testing.T) {
 	p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: wellknown.Gate}}
 	assert.Zero(t, PodOf(p, Group{}).Place, "a pod with the gate has no place, whatever it says")
 }
+
+func TestRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		phase           corev1.PodPhase
+		reason, message string
+		want            string
+	}{
+		"no room":                   {corev1.PodFailed, "OutOfcpu", "Pod was rejected: Node didn't have enough resource: cpu, requested: 8, used: 4, capacity: 4", "OutOfcpu: Node didn't have enough resource: cpu, requested: 8, used: 4, capacity: 4"},
+		"another label":             {corev1.PodFailed, "NodeAffinity", "Pod was rejected: Predicate NodeAffinity failed: no match", "NodeAffinity: Predicate NodeAffinity failed: no match"},
+		"a device":                  {corev1.PodFailed, "UnexpectedAdmissionError", "Pod was rejected: Allocate failed", "UnexpectedAdmissionError: Allocate failed"},
+		"a reason of a later year":  {corev1.PodFailed, "NotToday", "Pod was rejected: ", "NotToday"},
+		"for a critical pod":        {corev1.PodFailed, "Preempting", "Preempted in order to admit critical pod", "Preempting: Preempted in order to admit critical pod"},
+		"it wrote too much":         {corev1.PodFailed, "Evicted", "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi.", ""},
+		"a container failed":        {corev1.PodFailed, "", "", ""},
+		"its time was over":         {corev1.PodFailed, "DeadlineExceeded", "Pod was active on the node longer than the specified deadline", ""},
+		"it runs, whatever it says": {corev1.PodRunning, "OutOfcpu", "Pod was rejected: x", ""},
+	} {
+		p := &corev1.Pod{Status: corev1.PodStatus{Phase: c.phase, Reason: c.reason, Message: c.message}}
+		assert.Equal(t, c.want, PodOf(p, Group{}).Refused, name)
+	}
+}

@@ -1,0 +1,160 @@
+package queue
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/link/wire"
+)
+
+// granted is a group whose job 7 runs on n1, n2 and so on, one for each task. Slurm answers what is asked, and hears no end.
+type granted struct {
+	*testing.T
+	s       State
+	now, at time.Time
+	job     wire.QueuedJob
+	actions []Action // since they were last taken
+	// away: nobody carries orders out.
+	away bool
+	deep int
+}
+
+func grant(t *testing.T, spec Spec) *granted {
+	g := &granted{T: t, now: time.Unix(1_800_000_000, 0)}
+	g.job = wire.QueuedJob{ID: 7, User: "alice", State: "RUNNING", Start: g.now}
+	for i := range spec.Size {
+		g.job.Nodes = append(g.job.Nodes, fmt.Sprint("n", i+1))
+	}
+	spec.UID, spec.Name, spec.User = "g", "ns/g", "alice"
+	g.step(SpecIs{spec})
+	g.step(AllTold{[]uint32{7}})
+	g.step(JobIs{Job: g.job, Holds: g.job.Nodes})
+	return g
+}
+
+func (g *granted) step(e Event) {
+	g.Helper()
+	g.deep++
+	defer func() { g.deep-- }()
+	require.Less(g, g.deep, 20, "one order follows another at once")
+	var actions []Action
+	g.s, actions, g.at = Step(g.s, e, g.now)
+	g.actions = append(g.actions, actions...)
+	for _, a := range actions {
+		send, is := a.(Send)
+		switch {
+		case !is:
+		case g.away:
+			g.step(Result{wire.OrderResult{Order: send.Order.ID, Unknown: "slurmctld is silent"}, nil})
+		case send.Order.Kind == wire.Look:
+			g.step(Result{wire.OrderResult{Order: send.Order.ID, Job: 7}, &g.job})
+		default:
+			g.step(Result{wire.OrderResult{Order: send.Order.ID, Job: 7}, nil})
+		}
+	}
+}
+
+// pass has time go on.
+func (g *granted) pass(by time.Duration) {
+	g.Helper()
+	end := g.now.Add(by)
+	for range 10_000 {
+		if g.at.IsZero() || g.at.After(end) {
+			g.now = end
+			return
+		}
+		g.now = g.at
+		g.step(Tick{})
+	}
+	g.Fatal("the clock is asked too often")
+}
+
+// pod is one that has a task of the job, and change says what else is known of it.
+func (g *granted) pod(uid string, rank int, change func(p *Pod)) {
+	run := (&Job{QueuedJob: g.job}).run()
+	p := Pod{UID: uid, Name: "ns/" + uid, Created: g.now.Add(-time.Minute), Slot: -1, Scheduled: true, Place: Place{Job: 7, Run: run, Node: g.job.Nodes[rank], Rank: rank}}
+	if change != nil {
+		change(&p)
+	}
+	g.step(PodIs{p})
+}
+
+// waits is a pod that waits for a task.
+func (g *granted) waits(uid string) {
+	g.step(PodIs{Pod{UID: uid, Name: "ns/" + uid, Created: g.now, Gated: true, Slot: -1}})
+}
+
+func ends(status int) func(p *Pod) { return func(p *Pod) { p.Over, p.Status = true, status } }
+
+// take returns the actions so far but for looks and questions about the owner, in words, and forgets them.
+func (g *granted) take() (words []string) {
+	for _, a := range g.actions {
+		switch a := a.(type) {
+		case Send:
+			if a.Order.Kind == wire.Finish {
+				words = append(words, fmt.Sprintf("finish %d", a.Order.Status))
+			} else if a.Order.Kind != wire.Look {
+				words = append(words, string(a.Order.Kind))
+			}
+		case Bind:
+			words = append(words, "bind "+a.UID+" "+a.Node)
+		case Delete:
+			words = append(words, "delete "+a.UID)
+		case Say:
+			words = append(words, "say "+a.UID+" "+a.Reason)
+		case Avoid:
+			words = append(words, "avoid "+a.Node)
+		}
+	}
+	g.actions = nil
+	return words
+}
+
+// TestRefusedByTheKubelet: a pod that its kubelet does not run is one that has failed, and the next jobs ask for other nodes.
+func TestRefusedByTheKubelet(t *testing.T) {
+	refused := func(p *Pod) {
+		p.Over, p.Status, p.Refused = true, 1, "OutOfcpu: Node didn't have enough resource: cpu."
+	}
+	t.Run("a pod of its own", func(t *testing.T) {
+		g := grant(t, Spec{Size: 1})
+		g.pod("a", 0, nil)
+		assert.Empty(t, g.take())
+		g.pod("a", 0, refused)
+		i := slices.IndexFunc(g.actions, func(a Action) bool { _, is := a.(Say); return is })
+		require.GreaterOrEqual(t, i, 0)
+		assert.Equal(t, "The kubelet of the node n1 does not run the pod: OutOfcpu: Node didn't have enough resource: cpu. "+
+			"The next jobs of the pod's owner do not ask for that node for 10m0s.", g.actions[i].(Say).Note)
+		assert.Equal(t, []string{"avoid n1", "say a NotRun", "finish 1"}, g.take())
+		g.pod("a", 0, refused)
+		assert.Empty(t, g.take(), "it is said once")
+	})
+	t.Run("one of a gang, and others run", func(t *testing.T) {
+		g := grant(t, Spec{Size: 2, Gang: true})
+		g.pod("a", 0, nil)
+		g.pod("b", 1, nil)
+		g.pod("b", 1, refused)
+		g.pass(time.Hour)
+		assert.Equal(t, []string{"avoid n2", "say b NotRun"}, g.take())
+		g.waits("c")
+		g.pass(time.Second)
+		assert.Equal(t, []string{"bind c n2"}, g.take(), "as after any failed pod")
+	})
+	t.Run("one of a gang, and no other one runs", func(t *testing.T) {
+		g := grant(t, Spec{Size: 2, Gang: true})
+		g.pod("a", 0, nil)
+		g.pod("b", 1, nil)
+		g.pod("b", 1, refused)
+		g.pod("a", 0, ends(0))
+		assert.Equal(t, []string{"avoid n2", "say b NotRun", "finish 1"}, g.take(), "the next pods do not get the node again")
+	})
+	t.Run("another leader sees what is over", func(t *testing.T) {
+		g := grant(t, Spec{Size: 1})
+		g.pod("a", 0, refused)
+		assert.Equal(t, []string{"finish 1"}, g.take())
+	})
+}
