@@ -158,3 +158,41 @@ func TestRefusedByTheKubelet(t *testing.T) {
 		assert.Equal(t, []string{"finish 1"}, g.take())
 	})
 }
+
+// TestGivenBack: a job whose pod kube-scheduler cannot bind gets no more pods, and is ended until Slurm has ended it.
+func TestGivenBack(t *testing.T) {
+	unbound := func(p *Pod) { p.Scheduled, p.Unscheduled = false, "no port" }
+	t.Run("no pod comes to it", func(t *testing.T) {
+		g := grant(t, Spec{Size: 2, Gang: true})
+		g.pod("a", 0, unbound)
+		g.pass(Binding + time.Second)
+		assert.Equal(t, []string{"cancel", "avoid n1", "say a NotBound"}, g.take())
+		g.waits("b")
+		g.pass(10 * time.Second)
+		assert.Empty(t, g.take(), "b has no task of a job that is given back")
+		g.pass(anew)
+		assert.Equal(t, []string{"cancel"}, g.take(), "the order is given again")
+	})
+	t.Run("it is given back while nobody carries orders out", func(t *testing.T) {
+		g := grant(t, Spec{Size: 1})
+		g.away = true
+		g.pod("a", 0, unbound)
+		g.pass(Binding + time.Second)
+		assert.Equal(t, []string{"cancel", "avoid n1", "say a NotBound"}, g.take())
+		g.pod("a", 0, nil) // kube-scheduler binds it at last
+		g.pass(2*anew - 2*time.Second)
+		assert.Equal(t, []string{"cancel"}, g.take(), "every 30 s, and nothing else is said")
+		g.away = false
+		g.pass(anew)
+		assert.Equal(t, []string{"cancel"}, g.take())
+		g.job.State = "CANCELLED"
+		g.step(JobIs{Job: g.job})
+		assert.Equal(t, []string{"delete a"}, g.take())
+	})
+	t.Run("silence", func(t *testing.T) {
+		g := grant(t, Spec{Size: 1})
+		g.pod("a", 0, func(p *Pod) { p.Scheduled = false })
+		g.pass(time.Hour)
+		assert.Empty(t, g.take())
+	})
+}
