@@ -380,23 +380,78 @@ func kubeletRefuses(q *queueBed) {
 	assert.NotEqual(q, "n1", q.podNow(next).Annotations["slurmlet.dev/slurm-node"])
 }
 
-// notBound: a pod that kube-scheduler cannot bind gives its node back, and the next pod of its Job gets another one.
-func notBound(q *queueBed) {
-	port := func(name string) corev1.PodSpec {
-		return corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: name, Image: "busybox", Ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}}}}
-	}
-	holder := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "port", Namespace: "hpc"}, Spec: port("port")}
-	holder.Spec.NodeName = "m1"
+// withPort is a pod that has a port of its machine.
+func withPort(name string) corev1.PodSpec {
+	return corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: name, Image: "busybox", Ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}}}}
+}
+
+// takePort has a machine's port taken.
+func (q *queueBed) takePort(machine string) (holder *corev1.Pod) {
+	q.Helper()
+	holder = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "port", Namespace: "hpc"}, Spec: withPort("port")}
+	holder.Spec.NodeName = machine
 	holder, err := q.kube.CoreV1().Pods("hpc").Create(q.Context(), holder, metav1.CreateOptions{})
 	require.NoError(q, err)
+	return holder
+}
+
+// latePod: a gang's pod that comes late, and whose node has not what it needs, waits for that while another pod of the job runs.
+func latePod(q *queueBed) {
+	two := int32(2)
+	_, err := q.kube.BatchV1().Jobs("team").Create(q.Context(), &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "late", Annotations: map[string]string{"slurmlet.dev/gang": "true"}},
+		Spec: batchv1.JobSpec{Parallelism: &two, Completions: &two, CompletionMode: new(batchv1.IndexedCompletion), Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{runFor: "1h"}}, Spec: withPort("c"),
+		}},
+	}, metav1.CreateOptions{})
+	require.NoError(q, err)
+	pods := func() map[string]*corev1.Pod {
+		list, err := q.kube.CoreV1().Pods("team").List(q.Context(), metav1.ListOptions{LabelSelector: "job-name=late"})
+		require.NoError(q, err)
+		all := map[string]*corev1.Pod{}
+		for i := range list.Items {
+			if p := &list.Items[i]; p.DeletionTimestamp == nil {
+				all[p.Labels["batch.kubernetes.io/job-completion-index"]] = p
+			}
+		}
+		return all
+	}
+	q.eventually(patience, "both pods are there", func() bool { return len(pods()) == 2 })
+	stays, first := q.phase(pods()["0"], corev1.PodRunning), q.phase(pods()["1"], corev1.PodRunning)
+	job := stays.Labels["slurmlet.dev/job"]
+	holder := q.takePort(first.Spec.NodeName)
+	q.delete(first, 0)
+	var next *corev1.Pod
+	q.eventually(patience, "another pod follows", func() bool {
+		next = pods()["1"]
+		return next != nil && next.UID != first.UID
+	})
+	note := q.said(next, "NotBound")
+	assert.Contains(q, note, "didn't have free ports")
+	assert.Contains(q, note, "Other pods of Slurm job "+job+" run, and it stays.")
+	assert.Equal(q, "RUNNING", q.state(job))
+	assert.Equal(q, corev1.PodRunning, q.podNow(stays).Status.Phase)
+	q.delete(holder, 0)
+	now := q.phase(next, corev1.PodRunning)
+	assert.Equal(q, first.Spec.NodeName, now.Spec.NodeName)
+	assert.Equal(q, job, now.Labels["slurmlet.dev/job"])
+	q.kubelet.end(stays)
+	q.kubelet.end(now)
+	q.complete("late")
+	q.becomes(job, "COMPLETED")
+}
+
+// notBound: a pod that kube-scheduler cannot bind gives its node back, and the next pod of its Job gets another one.
+func notBound(q *queueBed) {
+	holder := q.takePort("m1")
 	defer q.delete(holder, 0)
 	hog := q.sbatch("sleep 1000", "--nodelist=n2,n3,n4", "--nodes=3", "--exclusive")
 	q.becomes(hog, "RUNNING")
 	one := int32(1)
-	_, err = q.kube.BatchV1().Jobs("team").Create(q.Context(), &batchv1.Job{
+	_, err := q.kube.BatchV1().Jobs("team").Create(q.Context(), &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: "bound-late"},
 		Spec: batchv1.JobSpec{BackoffLimit: &one, Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{runFor: "1s"}}, Spec: port("c"),
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{runFor: "1s"}}, Spec: withPort("c"),
 		}},
 	}, metav1.CreateOptions{})
 	require.NoError(q, err)

@@ -59,6 +59,7 @@ func TestQueue(t *testing.T) {
 				{"an elastic node that is off", startsElastic, false},
 				{"a pod that its kubelet refuses", kubeletRefuses, false},
 				{"a pod that is not bound", notBound, true},
+				{"a late pod of a gang", latePod, true},
 			} {
 				if one.long && !given.Full && !asked(strings.ReplaceAll(one.name, " ", "_")) {
 					continue

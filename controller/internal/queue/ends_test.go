@@ -196,3 +196,25 @@ func TestGivenBack(t *testing.T) {
 		assert.Empty(t, g.take())
 	})
 }
+
+// TestLatePod: a pod of a gang that comes late waits for its node as long as others run, which would be lost with the job.
+func TestLatePod(t *testing.T) {
+	g := grant(t, Spec{Size: 2, Gang: true})
+	g.pod("a", 0, nil)
+	g.pod("b", 1, nil)
+	g.pass(time.Hour)
+	g.pod("b", 1, ends(1))
+	unbound := func(p *Pod) { p.Created, p.Scheduled, p.Unscheduled = g.job.Start.Add(time.Hour), false, "no port" }
+	g.pod("c", 1, unbound)
+	g.pass(time.Hour)
+	assert.Equal(t, []string{"say c NotBound"}, g.take(), "a is not lost")
+	g.step(PodGone{"c"})
+	g.waits("d")
+	g.pass(time.Second)
+	assert.Equal(t, []string{"bind d n2"}, g.take(), "the next one has its task")
+	g.pod("d", 1, unbound)
+	g.pass(Binding + time.Second)
+	assert.Equal(t, []string{"say d NotBound"}, g.take())
+	g.pod("a", 0, ends(0))
+	assert.Equal(t, []string{"cancel", "avoid n2", "say d NotBound"}, g.take(), "nothing runs that would be lost")
+}
