@@ -312,7 +312,7 @@ func (b *Bridge) look(ctx context.Context, t *term, key string) {
 	if p == nil {
 		return
 	}
-	spec, g, tenant, owner, again := b.judge(ctx, p)
+	spec, g, tenant, owner, podGroup, again := b.judge(ctx, p)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.term != t || t.seen[p.UID] == nil {
@@ -342,8 +342,10 @@ func (b *Bridge) look(ctx context.Context, t *term, key string) {
 		t.of[p.UID] = one
 	}
 	one.pods[p.UID], one.kept = p, true // also before it has a pod
-	if owner != (watched{}) {
-		one.owner, one.index = owner, g.Index
+	one.index = g.Index
+	one.owners.add(owner, g.Open && owner == (watched{}) && metav1.GetControllerOfNoCopy(p) != nil)
+	if g.Open && podGroup != (watched{}) {
+		one.podGroup = podGroup
 	}
 	if one.state.UID == "" || queue.Gated(p) && !again && one.state.UID == g.UID {
 		one.namespace = p.Namespace
@@ -361,7 +363,7 @@ func (b *Bridge) look(ctx context.Context, t *term, key string) {
 }
 
 // judge says what a pod's group asks for. again says that an answer was missing.
-func (b *Bridge) judge(ctx context.Context, p *corev1.Pod) (spec queue.Spec, g queue.Group, tenant queue.Tenant, owner watched, again bool) {
+func (b *Bridge) judge(ctx context.Context, p *corev1.Pod) (spec queue.Spec, g queue.Group, tenant queue.Tenant, owner, podGroup watched, again bool) {
 	tenant, tenantErr := b.tenant(p.Namespace)
 	owners, err := b.owners.of(ctx, p)
 	again = err != nil
@@ -380,13 +382,16 @@ func (b *Bridge) judge(ctx context.Context, p *corev1.Pod) (spec queue.Spec, g q
 	owner, _ = watch(owners, g.Watched)
 	pods := b.together(g, p)
 	if g.Open {
-		g.Size = max(g.Size, alive(pods))
+		podGroup, _ = watch(owners, g.UID)
+		if g.Size = max(g.Size, alive(pods)); g.Whole > 0 {
+			g.Whole = g.Size
+		}
 	}
 	fault(tenantErr)
 	if why := queue.Unfit(p); why != "" {
 		faults = append(faults, why)
 	}
-	spec = queue.Spec{UID: g.UID, Name: g.Name, User: tenant.User, Size: g.Size, Gang: g.Gang}
+	spec = queue.Spec{UID: g.UID, Name: g.Name, User: tenant.User, Size: g.Size, Whole: g.Whole, Gang: g.Gang}
 	if len(faults) == 0 {
 		spec.User, spec.Args, err = queue.Translate(g, tenant, pods, owners)
 		fault(err)
@@ -395,7 +400,7 @@ func (b *Bridge) judge(ctx context.Context, p *corev1.Pod) (spec queue.Spec, g q
 		spec.Fault = "The pod is not submitted: " + faults[0] + "."
 		spec.User = tenant.User
 	}
-	return spec, g, tenant, owner, again
+	return spec, g, tenant, owner, podGroup, again
 }
 
 // together are a group's pods that are known, with one of them first.
@@ -473,8 +478,8 @@ func (b *Bridge) do(g *group, a queue.Action) {
 	case queue.Delete:
 		t.bind(types.UID(a.UID), a, g)
 	case queue.AskOwner:
-		if g.owner != (watched{}) {
-			t.bind(types.UID(g.owner.uid+" "+g.state.UID), a, g) // no pod's
+		if len(g.owners.all) > 0 || g.podGroup != (watched{}) {
+			t.bind(types.UID("owner of "+g.state.UID), a, g) // no pod's
 		}
 	case queue.Say:
 		b.say(g.pods[types.UID(a.UID)], a.Reason, a.Note, a.Warning)

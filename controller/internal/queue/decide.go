@@ -334,6 +334,8 @@ func (t *turn) finish(j *Job) {
 		o.Kind = wire.Finish
 		o.Status, whole = t.status(ran)
 		switch {
+		case whole && alone(ran) && len(ran) < t.Size:
+			pause = leaving // others of the group may come
 		case whole:
 		case slices.ContainsFunc(ran, func(p Pod) bool { return p.Refused != "" }): // the next pods are to have other nodes
 		default:
@@ -361,11 +363,12 @@ func (t *turn) finish(j *Job) {
 	}
 }
 
-// askOwner finds out now and then whether the pods' owner has ended.
+// askOwner finds out now and then whether the pods' owner has ended: often at first, because its controller says so soon.
 func (t *turn) askOwner() {
-	if t.asked.IsZero() || t.due(t.asked, perOwner) {
+	pause := func() time.Duration { return min(max(t.asked.Sub(t.Empty), firstAsked), perOwner) }
+	if t.asked.Before(t.Empty) || t.due(t.asked, pause()) {
 		t.asked = t.now
-		t.wake(t.now.Add(perOwner))
+		t.wake(t.now.Add(pause()))
 		t.do(AskOwner{})
 	}
 }
@@ -381,12 +384,17 @@ func (t *turn) status(ran []Pod) (status int, whole bool) {
 	switch {
 	case t.Owner.Done:
 		return t.Owner.Status, true
-	case !t.Gang:
+	case !t.Gang || alone(ran):
 		return status, true
-	case succeeded >= t.Size:
+	case t.Whole > 0 && succeeded >= t.Whole:
 		return 0, true
 	}
 	return max(status, 1), false
+}
+
+// alone says that nobody replaces any of these pods.
+func alone(pods []Pod) bool {
+	return !slices.ContainsFunc(pods, func(p Pod) bool { return !p.Alone })
 }
 
 // forget drops jobs that are past and that no pod names.

@@ -34,6 +34,8 @@ func grant(t *testing.T, spec Spec) *granted {
 	g.step(SpecIs{spec})
 	g.step(AllTold{[]uint32{7}})
 	g.step(JobIs{Job: g.job, Holds: g.job.Nodes})
+	g.now = g.now.Add(time.Second)
+	g.take() // a gang without pods asks for its owner
 	return g
 }
 
@@ -91,7 +93,7 @@ func (g *granted) waits(uid string) {
 
 func ends(status int) func(p *Pod) { return func(p *Pod) { p.Over, p.Status = true, status } }
 
-// take returns the actions so far but for looks and questions about the owner, in words, and forgets them.
+// take returns the actions so far but for looks, in words, and forgets them.
 func (g *granted) take() (words []string) {
 	for _, a := range g.actions {
 		switch a := a.(type) {
@@ -109,6 +111,8 @@ func (g *granted) take() (words []string) {
 			words = append(words, "say "+a.UID+" "+a.Reason)
 		case Avoid:
 			words = append(words, "avoid "+a.Node)
+		case AskOwner:
+			words = append(words, "ask")
 		}
 	}
 	g.actions = nil
@@ -217,4 +221,93 @@ func TestLatePod(t *testing.T) {
 	assert.Equal(t, []string{"say d NotBound"}, g.take())
 	g.pod("a", 0, ends(0))
 	assert.Equal(t, []string{"cancel", "avoid n2", "say d NotBound"}, g.take(), "nothing runs that would be lost")
+}
+
+// TestWaves: a gang whose owner has more completions than pods at once keeps its job until these have ended well.
+func TestWaves(t *testing.T) {
+	start := func(t *testing.T) *granted {
+		g := grant(t, Spec{Size: 2, Whole: 4, Gang: true})
+		g.pod("a", 0, nil)
+		g.pod("b", 1, nil)
+		g.pod("a", 0, ends(0))
+		g.pod("b", 1, ends(0))
+		assert.Equal(t, []string{"ask"}, g.take(), "two of four have ended")
+		return g
+	}
+	t.Run("the next wave comes", func(t *testing.T) {
+		g := start(t)
+		g.pass(5 * time.Second)
+		g.take()
+		g.waits("c")
+		g.waits("d")
+		g.pass(time.Second)
+		assert.Equal(t, []string{"bind c n1", "bind d n2"}, g.take())
+		g.pod("c", 0, nil)
+		g.pod("d", 1, nil)
+		g.pod("d", 1, ends(0))
+		assert.Empty(t, g.take())
+		g.pod("c", 0, ends(0))
+		assert.Equal(t, []string{"finish 0"}, g.take(), "all four have")
+	})
+	t.Run("the owner has ended", func(t *testing.T) {
+		g := start(t)
+		g.pass(time.Minute)
+		assert.Equal(t, []string{"ask", "ask", "ask", "ask", "ask", "ask", "ask"}, g.take(), "after 1, 2, 4, 8, 16, 31 and 46 s")
+		g.step(OwnerIs{OwnerEnd{Done: true}})
+		assert.Equal(t, []string{"finish 0"}, g.take())
+	})
+	t.Run("nobody says so, and no pod comes", func(t *testing.T) {
+		g := start(t)
+		g.pass(Replacement - time.Second)
+		assert.NotContains(t, g.take(), "finish 1")
+		g.pass(2 * time.Second)
+		assert.Equal(t, "finish 1", g.take()[0])
+	})
+}
+
+// TestNobodyReplaces: pods without a controller have no next ones, so their job ends at once.
+func TestNobodyReplaces(t *testing.T) {
+	alone := func(change func(p *Pod)) func(p *Pod) {
+		return func(p *Pod) {
+			p.Alone = true
+			change(p)
+		}
+	}
+	runs := func(*Pod) {}
+	t.Run("all have ended, and one has failed", func(t *testing.T) {
+		g := grant(t, Spec{Size: 2, Whole: 2, Gang: true})
+		g.pod("a", 0, alone(runs))
+		g.pod("b", 1, alone(runs))
+		g.pod("a", 0, alone(ends(3)))
+		assert.Empty(t, g.take())
+		g.pod("b", 1, alone(ends(0)))
+		assert.Equal(t, []string{"finish 3"}, g.take())
+	})
+	t.Run("some have not come yet", func(t *testing.T) {
+		g := grant(t, Spec{Size: 2, Whole: 2, Gang: true})
+		g.pod("a", 0, alone(runs))
+		g.pod("a", 0, alone(ends(0)))
+		g.pass(leaving - time.Second)
+		assert.Empty(t, g.take())
+		g.pass(2 * time.Second)
+		assert.Equal(t, []string{"finish 0"}, g.take())
+	})
+	t.Run("one is replaced", func(t *testing.T) {
+		g := grant(t, Spec{Size: 2, Gang: true})
+		g.pod("a", 0, alone(runs))
+		g.pod("b", 1, nil)
+		g.pod("a", 0, alone(ends(0)))
+		g.pod("b", 1, ends(0))
+		assert.Equal(t, []string{"ask"}, g.take())
+		g.step(OwnerIs{OwnerEnd{Done: true}})
+		assert.Equal(t, []string{"finish 0"}, g.take())
+	})
+	t.Run("all are gone", func(t *testing.T) {
+		g := grant(t, Spec{Size: 1, Whole: 1, Gang: true})
+		g.pod("a", 0, alone(runs))
+		g.step(PodGone{"a"})
+		assert.Equal(t, []string{"ask"}, g.take())
+		g.step(OwnerIs{OwnerEnd{Done: true}})
+		assert.Equal(t, []string{"cancel"}, g.take())
+	})
 }

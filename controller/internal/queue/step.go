@@ -111,8 +111,9 @@ const (
 	remembered = 2 * time.Minute
 	// silent is how long nobody tells of a job until slurmctld is asked.
 	silent = 10 * time.Minute
-	// perOwner is the pause between two questions about the pods' owner, and perHint that between two looks at a job.
-	perOwner, perHint = 15 * time.Second, time.Second
+	// firstAsked and perOwner bound the pause between two questions about the pods' owner, and perHint is that between two looks
+	// at a job.
+	firstAsked, perOwner, perHint = time.Second, 15 * time.Second, time.Second
 	// firstPause and lastPause bound the pauses after a refusal, or a job that ended before its pods did.
 	firstPause, lastPause = time.Minute, 10 * time.Minute
 )

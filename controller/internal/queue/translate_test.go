@@ -126,8 +126,8 @@ func TestGroupOf(t *testing.T) {
 		"a ReplicaSet": {owners: []Owner{{Kind: "ReplicaSet"}, {Kind: "Deployment"}}, want: Group{UID: "u", Name: "team/a", Size: 1, Slot: -1}},
 		"a Job as a gang": {
 			change: func(p *corev1.Pod) { p.Annotations = map[string]string{completionIndex: "3"} },
-			owners: []Owner{{Kind: "Job", Name: "j", UID: "ju", Size: 5, Annotations: map[string]string{wellknown.Gang: "true"}}},
-			want:   Group{UID: "ju", Name: "team/j", Size: 5, Gang: true, Slot: 3, Watched: "ju"},
+			owners: []Owner{{Kind: "Job", Name: "j", UID: "ju", Size: 5, Whole: 9, Annotations: map[string]string{wellknown.Gang: "true"}}},
+			want:   Group{UID: "ju", Name: "team/j", Size: 5, Whole: 9, Gang: true, Slot: 3, Watched: "ju"},
 		},
 		"a JobSet": {
 			owners: []Owner{{Kind: "Job", Name: "j", UID: "ju", Size: 2}, {Kind: "JobSet", Name: "s", UID: "su", Size: 6}},
@@ -137,7 +137,7 @@ func TestGroupOf(t *testing.T) {
 			change: func(p *corev1.Pod) {
 				p.Labels, p.Annotations = map[string]string{jobSetJobs: "workers", jobSetJob: "1"}, map[string]string{completionIndex: "2"}
 			},
-			owners: []Owner{{Kind: "JobSet", Name: "s", UID: "su", Size: 10, Jobs: []ReplicatedJob{{"driver", 2, 1}, {"workers", 2, 4}}}},
+			owners: []Owner{{Kind: "JobSet", Name: "s", UID: "su", Size: 10, Jobs: []ReplicatedJob{{"driver", 2, 1, 1}, {"workers", 2, 4, 4}}}},
 			want:   Group{UID: "su", Name: "team/s", Size: 10, Gang: true, Slot: 8, Watched: "su"},
 		},
 		"a JobSet whose pods are no gang": {
@@ -149,19 +149,23 @@ func TestGroupOf(t *testing.T) {
 				p.Labels, p.Annotations = map[string]string{lwsName: "lws", lwsGroup: "1", lwsIndex: "2"}, map[string]string{lwsSize: "4"}
 			},
 			owners: []Owner{{Kind: "LeaderWorkerSet", Name: "lws", UID: "lu", Replicas: 2}},
-			want:   Group{UID: "lu.1", Name: "team/lws-1", Size: 4, Gang: true, Slot: 2, Watched: "lu", Index: 1},
+			want:   Group{UID: "lu.1", Name: "team/lws-1", Size: 4, Whole: 4, Gang: true, Slot: 2, Watched: "lu", Index: 1},
 		},
 		"a LeaderWorkerSet that is gone": {
 			change: func(p *corev1.Pod) {
 				p.Labels, p.Annotations = map[string]string{lwsName: "lws", lwsGroup: "1", lwsIndex: "0"}, map[string]string{lwsSize: "4"}
 			},
-			want: Group{UID: "lws.lws-1", Name: "team/lws-1", Size: 4, Gang: true, Slot: 0, Index: 1},
+			want: Group{UID: "lws.lws-1", Name: "team/lws-1", Size: 4, Whole: 4, Gang: true, Slot: 0, Index: 1},
 		},
 		"a LeaderWorkerSet without a size": {change: func(p *corev1.Pod) { p.Labels = map[string]string{lwsName: "lws", lwsGroup: "0"} }, fault: lwsSize},
 		"a PodGroup": {
 			change: func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name} },
 			owners: []Owner{{Kind: "PodGroup", Name: "pg", UID: "pu", Size: 3}, {Kind: "Job", Size: 3}},
-			want:   Group{UID: "pu", Name: "team/pg", Size: 3, Gang: true, Slot: -1, Open: true},
+			want:   Group{UID: "pu", Name: "team/pg", Size: 3, Whole: 3, Gang: true, Slot: -1, Open: true},
+		},
+		"a PodGroup of a JobSet's pods": {
+			owners: []Owner{{Kind: "PodGroup", Name: "pg", UID: "pu", Size: 3}, {Kind: "Job", UID: "ju", Size: 3}, {Kind: "JobSet", UID: "su"}, {Kind: "Workload", UID: "wu"}},
+			want:   Group{UID: "pu", Name: "team/pg", Size: 3, Gang: true, Slot: -1, Open: true, Watched: "su"},
 		},
 		"a PodGroup of nobody": {owners: []Owner{{Kind: "PodGroup", Name: "pg", UID: "pu"}}, fault: "the PodGroup pg has 0 pods at once"},
 	} {
