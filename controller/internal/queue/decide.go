@@ -42,7 +42,7 @@ func (t *turn) decide() {
 	t.endPods()
 	j := t.chosen()
 	t.cancelOthers(j)
-	if j != nil && j.class() == Running && j.returned.IsZero() && !t.isOver(j.ID, j.run()) {
+	if j != nil && !t.givesBack(j) && j.class() == Running && !t.isOver(j.ID, j.run()) {
 		t.place(j)
 	}
 	t.look()
@@ -51,7 +51,6 @@ func (t *turn) decide() {
 	}
 	if j != nil {
 		t.wait(j)
-		t.giveBack(j)
 		t.finish(j)
 	}
 	t.forget()
@@ -253,12 +252,13 @@ func (t *turn) bind(p *Pod) {
 	t.do(Bind{p.UID, p.Name, p.Place})
 }
 
-// giveBack ends a job of which kube-scheduler says that it cannot bind a pod: the next one asks for other nodes. Where pods of
-// the job run, and the pod has come after the job's start, they would be lost, and the job stays. Silence ends no job either.
-func (t *turn) giveBack(j *Job) {
+// givesBack says whether a job goes of which kube-scheduler says that it cannot bind a pod, and ends it: it gets no more pods, and
+// the next one asks for other nodes. Where pods of the job run, and the pod has come after the job's start, they would be lost, and
+// the job stays. Silence ends no job either.
+func (t *turn) givesBack(j *Job) bool {
 	if !j.returned.IsZero() {
 		t.cancelReturned(j)
-		return
+		return true
 	}
 	for i := range t.Pods {
 		p := &t.Pods[i]
@@ -277,8 +277,9 @@ func (t *turn) giveBack(j *Job) {
 			t.do(Avoid{p.Node})
 			t.do(Say{p.UID, p.Name, "NotBound", fmt.Sprintf("%s Slurm job %d gives its nodes back.", note, j.ID), true})
 		}
-		return
+		return true
 	}
+	return false
 }
 
 func (t *turn) cancelReturned(j *Job) bool {

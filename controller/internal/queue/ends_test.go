@@ -193,6 +193,16 @@ func TestGivenBack(t *testing.T) {
 		g.step(JobIs{Job: g.job})
 		assert.Equal(t, []string{"delete a"}, g.take())
 	})
+	t.Run("a pod comes in the moment in which it is given back", func(t *testing.T) {
+		g := grant(t, Spec{Size: 2, Gang: true})
+		g.pod("a", 0, unbound)
+		g.waits("b")
+		g.take()
+		g.step(PodGone{"b"})
+		g.now = g.now.Add(Binding + time.Second)
+		g.waits("c")
+		assert.Equal(t, []string{"cancel", "avoid n1", "say a NotBound"}, g.take())
+	})
 	t.Run("silence", func(t *testing.T) {
 		g := grant(t, Spec{Size: 1})
 		g.pod("a", 0, func(p *Pod) { p.Scheduled = false })
