@@ -185,7 +185,7 @@ func refusedAnnotations(b *bed) {
 	bound := userPod("bound", nil)
 	bound.Spec.NodeName = "m1"
 	_, err = b.kube.CoreV1().Pods("team").Create(b.Context(), bound, metav1.CreateOptions{})
-	assert.True(b, apierrors.IsInvalid(err), "a pod that names a node at once: %v", err)
+	assert.True(b, apierrors.IsForbidden(err), "a pod that names a node at once: %v", err)
 	critical := userPod("critical", nil)
 	critical.Spec.PriorityClassName = "system-cluster-critical"
 	_, err = b.kube.CoreV1().Pods("team").Create(b.Context(), critical, metav1.CreateOptions{})

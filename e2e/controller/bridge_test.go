@@ -20,6 +20,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
@@ -171,6 +173,7 @@ func TestBridge(t *testing.T) {
 	s := b.queue("SLURMLET_BRIDGE=true")
 	b.run([]story{
 		{"a pod has a gate that nobody lifts", s.gates},
+		{"a static pod has its mirror, and nobody else names a node", mirrors},
 		{"a pod runs on its job's node, and its end ends the job", s.runs},
 		{"the end of a job ends its pod, and holds the node until it is gone", s.ends},
 		{"a gang of two is one job", s.gang},
@@ -198,6 +201,7 @@ func TestQueueWebhook(t *testing.T) {
 	s := b.queue("SLURMLET_BRIDGE=true", "SLURMLET_NAMESPACES=hpc", "SLURMLET_BRIDGE_NAMESPACES=team,nobody", "SLURMLET_WEBHOOK="+webhook, "SLURMLET_PEERS=slurmlet.slurmlet.svc:443", "SLURMLET_AGENT_IMAGE=registry.example/agent:1", "SLURMLET_WEBHOOK_ADDRESS=:9543")
 	b.run([]story{
 		{"a pod has a gate that nobody lifts", s.gates},
+		{"a static pod has its mirror, and nobody else names a node", mirrors},
 		{"a pod runs on its job's node, and its end ends the job", s.runs},
 		{"all annotations of slurm-bridge, in its own manifests", s.manifests},
 		{"a wrong annotation is refused", refusedAnnotations},
@@ -355,6 +359,45 @@ func (s *playedSlurm) gates(b *bed) {
 	assert.Contains(b, b.said(p, "Waiting"), "waits: Priority.")
 	b.delete(p, 0)
 	b.eventually(patience, "its job is cancelled", func() bool { return s.job("team/gated").State == "CANCELLED" })
+}
+
+// mirrors: a kubelet says by a mirror pod that its machine runs a static pod. The annotation alone has nobody slip past the queue.
+func mirrors(b *bed) {
+	node, err := b.kube.CoreV1().Nodes().Get(b.Context(), "m1", metav1.GetOptions{})
+	require.NoError(b, err)
+	mirror := func(name string) *corev1.Pod {
+		p := userPod(name, map[string]string{"kubernetes.io/config.mirror": "hash", "kubernetes.io/config.source": "file"})
+		p.Spec.NodeName, p.Spec.SchedulerName, p.Spec.PriorityClassName = "m1", "default-scheduler", "system-node-critical"
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "m1", UID: node.UID, Controller: new(true)}}
+		return p
+	}
+	as := func(user, group string) *kubernetes.Clientset {
+		path := b.file("as-" + group)
+		text, err := b.authority.Kubeconfig("https://"+b.api, user, group)
+		require.NoError(b, err)
+		require.NoError(b, os.WriteFile(path, text, 0o600))
+		config, err := clientcmd.BuildConfigFromFlags("", path)
+		require.NoError(b, err)
+		client, err := kubernetes.NewForConfig(config)
+		require.NoError(b, err)
+		return client
+	}
+	made, err := as("system:node:m1", "system:nodes").CoreV1().Pods("team").Create(b.Context(), mirror("static-m1"), metav1.CreateOptions{})
+	require.NoError(b, err)
+	assert.Empty(b, made.Spec.SchedulingGates)
+	assert.NotContains(b, made.Labels, "slurmlet.dev/bridge")
+	b.delete(made, 0)
+
+	const says = "pods of this namespace wait in Slurm's queue, which gives them their node, and this one names a node itself (spec.nodeName)"
+	user := userPod("named", nil)
+	user.Spec.NodeName = "m1"
+	for _, p := range []*corev1.Pod{user, mirror("as-a-mirror")} {
+		_, err = b.kube.CoreV1().Pods("team").Create(b.Context(), p, metav1.CreateOptions{})
+		assert.ErrorContains(b, err, says, p.Name)
+	}
+	user.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "slurmlet.dev/slurm"}}
+	_, err = b.kube.CoreV1().Pods("team").Create(b.Context(), user, metav1.CreateOptions{})
+	assert.ErrorContains(b, err, "spec.nodeName: Forbidden: cannot be set until all schedulingGates have been cleared")
 }
 
 // placed has a job run on a node, and waits until its pod may go there.

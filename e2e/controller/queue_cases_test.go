@@ -3,7 +3,11 @@
 package controller
 
 import (
+	"errors"
 	"fmt"
+	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slurmlet/slurmlet/e2e/testbed/native"
 )
 
 // gang makes a Job of so many pods that are one group.
@@ -245,57 +251,211 @@ func (q *queueBed) label(machine, value string) {
 	require.NoError(q, err)
 }
 
-// onlyFitting: Slurm gives a pod no node on which its node selector does not hold, and is not asked where none is left.
+// wants makes a pod that wants a machine with a label.
+func (q *queueBed) wants(name, disk string) *corev1.Pod {
+	q.Helper()
+	p := userPod(name, map[string]string{runFor: "1s"})
+	p.Spec.RestartPolicy, p.Spec.NodeSelector = corev1.RestartPolicyNever, map[string]string{"disk": disk}
+	made, err := q.kube.CoreV1().Pods("team").Create(q.Context(), p, metav1.CreateOptions{})
+	require.NoError(q, err)
+	return made
+}
+
+// onlyFitting: Slurm gives a pod no node on which its node selector does not hold, and refuses the job where none is left.
 func onlyFitting(q *queueBed) {
 	q.label("m3", `"ssd"`)
 	defer q.label("m3", "null")
-	wants := func(name, disk string) *corev1.Pod {
-		p := userPod(name, map[string]string{runFor: "1s"})
-		p.Spec.NodeSelector = map[string]string{"disk": disk}
-		made, err := q.kube.CoreV1().Pods("team").Create(q.Context(), p, metav1.CreateOptions{})
-		require.NoError(q, err)
-		return made
-	}
-	fits := wants("fits", "ssd")
+	fits := q.wants("fits", "ssd")
 	job := q.job("fits") // submitted again where the watch of nodes had not told of the label
 	assert.Contains(q, q.command("scontrol", "show", "job", job), "ExcNodeList=n[1-2,4]")
 	now := q.phase(fits, corev1.PodSucceeded)
 	assert.Equal(q, "n3", now.Annotations["slurmlet.dev/slurm-node"])
-	p := wants("fits-nowhere", "tape")
-	assert.Contains(q, q.said(p, "Refused"), "no node of the cluster fits the pod's node selector, affinity and tolerations")
-	assert.Empty(q, q.jobsOf("fits-nowhere"))
+	p := q.wants("fits-nowhere", "tape")
+	assert.Contains(q, q.said(p, "NoNodeFits"), "No node that is there fits the pod's node selector, affinity and tolerations.")
+	assert.Contains(q, q.said(p, "Refused"), "The job is refused: Requested node configuration is not available. It is submitted again in 1m0s.")
+	assert.NotEmpty(q, q.podNow(p).Spec.SchedulingGates)
 	q.delete(p, 0)
+}
+
+// startsElastic: a pod that fits none of the nodes that are there has Slurm start one of an elastic set. The record is as
+// slurmctld's agent makes it, and the test is what makes the set's pods.
+func startsElastic(q *queueBed) {
+	const name = "e1"
+	n := &native.Node{Name: name, IP: net.IPv4(10, 88, 20, 1), Ready: make(chan struct{}), Waiting: make(chan struct{}), Exited: make(chan struct{})}
+	hosts, err := os.OpenFile(filepath.Join(q.slurm.Root, "etc/hosts"), os.O_APPEND|os.O_WRONLY, 0o644)
+	require.NoError(q, err)
+	_, err = fmt.Fprintf(hosts, "%s %s\n", n.IP, name)
+	require.NoError(q, errors.Join(err, hosts.Close()))
+	q.command("scontrol", "create", "nodename="+name, "CPUs=1", "RealMemory=300", "TmpDisk=100", "Feature=burst", "State=CLOUD")
+	q.nodeIs(name, "idle~")
+	q.machine("m5")
+	q.label("m5", `"cloud"`)
+
+	p := q.wants("starts-a-node", "cloud")
+	assert.Contains(q, q.said(p, "NoNodeFits"), "Slurm is asked for one that is off, as an elastic set has them.")
+	q.eventually(patience, "Slurm starts the node", func() bool {
+		text, _ := os.ReadFile(filepath.Join(q.slurm.Root, "run/slurmctld/resumed"))
+		return string(text) == name+"\n"
+	})
+	pod := q.pod(spec{"hpc", name, "slurm", "slurmd", "burst", "", "m5", []string{n.IP.String()}})
+	environ := append(q.admit(pod), "SLURMLET_HOLDS=on", "SLURMLET_ELASTIC=yes", "SLURMLET_STORAGE_LIMIT=100Mi", "SLURMLET_GRACE_PERIOD=20s")
+	require.NoError(q, q.slurm.Start(n, environ...))
+	require.NoError(q, n.AwaitReady(patience))
+	q.status(pod, `{"conditions":[{"type":"Ready","status":"True"}]}`)
+	now := q.phase(p, corev1.PodSucceeded)
+	assert.Equal(q, name, now.Annotations["slurmlet.dev/slurm-node"])
+	assert.Equal(q, "m5", now.Spec.NodeName)
+	q.becomes(now.Labels["slurmlet.dev/job"], "COMPLETED")
+	assert.Len(q, q.jobsOf(p.Name), 1, "jobs")
+	q.nodeIs(name, "idle")
+
+	require.NoError(q, n.Terminate())
+	<-n.Exited
+	q.delete(pod, 0)
+	q.nodeIs(name, "idle~")
+	q.command("scontrol", "delete", "nodename="+name)
+	require.NoError(q, q.kube.CoreV1().Nodes().Delete(q.Context(), "m5", metav1.DeleteOptions{}))
+}
+
+// nodeIs waits for the state of a Slurm node.
+func (q *queueBed) nodeIs(name, state string) {
+	q.Helper()
+	saw := ""
+	defer func() {
+		if saw != state {
+			q.Errorf("node %s is %s", name, saw)
+		}
+	}()
+	q.eventually(patience, name+" is "+state, func() bool {
+		saw = q.command("sinfo", "--noheader", "--Node", "--partition=all", "--nodes="+name, "--format=%T")
+		return saw == state
+	})
+}
+
+// podOf waits for a pod of a Job.
+func (q *queueBed) podOf(job string) (p *corev1.Pod) {
+	q.Helper()
+	q.eventually(patience, "a pod of "+job+" is there", func() bool {
+		list, err := q.kube.CoreV1().Pods("team").List(q.Context(), metav1.ListOptions{LabelSelector: "job-name=" + job})
+		require.NoError(q, err)
+		if len(list.Items) > 0 {
+			p = &list.Items[0]
+		}
+		return p != nil
+	})
+	return p
+}
+
+// kubeletRefuses: a pod that its kubelet does not run has failed, and the next pod of its Job gets another node.
+func kubeletRefuses(q *queueBed) {
+	hog := q.sbatch("sleep 1000", "--nodelist=n2,n3,n4", "--nodes=3", "--exclusive")
+	q.becomes(hog, "RUNNING")
+	one := int32(1)
+	_, err := q.kube.BatchV1().Jobs("team").Create(q.Context(), &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "refused"},
+		Spec: batchv1.JobSpec{BackoffLimit: &one, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{runFor: "1s", refusedOn: "n1"}},
+			Spec:       corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "busybox"}}},
+		}},
+	}, metav1.CreateOptions{})
+	require.NoError(q, err)
+	first := q.podOf("refused")
+	assert.Equal(q, "The kubelet of the node n1 does not run the pod: OutOfcpu: Node didn't have enough resource: cpu, requested: 1000, used: 8000, capacity: 8000. "+
+		"The next jobs of the pod's owner do not ask for that node for 10m0s.", q.said(first, "NotRun"))
+	q.becomes(q.job(first.Name), "FAILED")
+	var next *corev1.Pod
+	q.eventually(patience, "the Job makes another pod", func() bool {
+		list, err := q.kube.CoreV1().Pods("team").List(q.Context(), metav1.ListOptions{LabelSelector: "job-name=refused"})
+		require.NoError(q, err)
+		for i := range list.Items {
+			if list.Items[i].UID != first.UID {
+				next = &list.Items[i]
+			}
+		}
+		return next != nil
+	})
+	assert.Contains(q, q.command("scontrol", "show", "job", q.job(next.Name)), "ExcNodeList=n1")
+	q.command("scancel", hog)
+	q.complete("refused")
+	assert.NotEqual(q, "n1", q.podNow(next).Annotations["slurmlet.dev/slurm-node"])
+}
+
+// withPort is a pod that has a port of its machine.
+func withPort(name string) corev1.PodSpec {
+	return corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: name, Image: "busybox", Ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}}}}
+}
+
+// takePort has a machine's port taken.
+func (q *queueBed) takePort(machine string) (holder *corev1.Pod) {
+	q.Helper()
+	holder = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "port", Namespace: "hpc"}, Spec: withPort("port")}
+	holder.Spec.NodeName = machine
+	holder, err := q.kube.CoreV1().Pods("hpc").Create(q.Context(), holder, metav1.CreateOptions{})
+	require.NoError(q, err)
+	return holder
+}
+
+// latePod: a gang's pod that comes late, and whose node has not what it needs, waits for that while another pod of the job runs.
+func latePod(q *queueBed) {
+	two := int32(2)
+	_, err := q.kube.BatchV1().Jobs("team").Create(q.Context(), &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "late", Annotations: map[string]string{"slurmlet.dev/gang": "true"}},
+		Spec: batchv1.JobSpec{Parallelism: &two, Completions: &two, CompletionMode: new(batchv1.IndexedCompletion), Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{runFor: "1h"}}, Spec: withPort("c"),
+		}},
+	}, metav1.CreateOptions{})
+	require.NoError(q, err)
+	pods := func() map[string]*corev1.Pod {
+		list, err := q.kube.CoreV1().Pods("team").List(q.Context(), metav1.ListOptions{LabelSelector: "job-name=late"})
+		require.NoError(q, err)
+		all := map[string]*corev1.Pod{}
+		for i := range list.Items {
+			if p := &list.Items[i]; p.DeletionTimestamp == nil {
+				all[p.Labels["batch.kubernetes.io/job-completion-index"]] = p
+			}
+		}
+		return all
+	}
+	q.eventually(patience, "both pods are there", func() bool { return len(pods()) == 2 })
+	stays, first := q.phase(pods()["0"], corev1.PodRunning), q.phase(pods()["1"], corev1.PodRunning)
+	job := stays.Labels["slurmlet.dev/job"]
+	holder := q.takePort(first.Spec.NodeName)
+	q.delete(first, 0)
+	var next *corev1.Pod
+	q.eventually(patience, "another pod follows", func() bool {
+		next = pods()["1"]
+		return next != nil && next.UID != first.UID
+	})
+	note := q.said(next, "NotBound")
+	assert.Contains(q, note, "didn't have free ports")
+	assert.Contains(q, note, "Other pods of Slurm job "+job+" run, and it stays.")
+	assert.Equal(q, "RUNNING", q.state(job))
+	assert.Equal(q, corev1.PodRunning, q.podNow(stays).Status.Phase)
+	q.delete(holder, 0)
+	now := q.phase(next, corev1.PodRunning)
+	assert.Equal(q, first.Spec.NodeName, now.Spec.NodeName)
+	assert.Equal(q, job, now.Labels["slurmlet.dev/job"])
+	q.kubelet.end(stays)
+	q.kubelet.end(now)
+	q.complete("late")
+	q.becomes(job, "COMPLETED")
 }
 
 // notBound: a pod that kube-scheduler cannot bind gives its node back, and the next pod of its Job gets another one.
 func notBound(q *queueBed) {
-	port := func(name string) corev1.PodSpec {
-		return corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: name, Image: "busybox", Ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}}}}
-	}
-	holder := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "port", Namespace: "hpc"}, Spec: port("port")}
-	holder.Spec.NodeName = "m1"
-	holder, err := q.kube.CoreV1().Pods("hpc").Create(q.Context(), holder, metav1.CreateOptions{})
-	require.NoError(q, err)
+	holder := q.takePort("m1")
 	defer q.delete(holder, 0)
 	hog := q.sbatch("sleep 1000", "--nodelist=n2,n3,n4", "--nodes=3", "--exclusive")
 	q.becomes(hog, "RUNNING")
 	one := int32(1)
-	_, err = q.kube.BatchV1().Jobs("team").Create(q.Context(), &batchv1.Job{
+	_, err := q.kube.BatchV1().Jobs("team").Create(q.Context(), &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: "bound-late"},
 		Spec: batchv1.JobSpec{BackoffLimit: &one, Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{runFor: "1s"}}, Spec: port("c"),
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{runFor: "1s"}}, Spec: withPort("c"),
 		}},
 	}, metav1.CreateOptions{})
 	require.NoError(q, err)
-	var first *corev1.Pod
-	q.eventually(patience, "its pod is there", func() bool {
-		list, err := q.kube.CoreV1().Pods("team").List(q.Context(), metav1.ListOptions{LabelSelector: "job-name=bound-late"})
-		require.NoError(q, err)
-		if len(list.Items) > 0 {
-			first = &list.Items[0]
-		}
-		return first != nil
-	})
+	first := q.podOf("bound-late")
 	note := q.said(first, "NotBound")
 	q.command("scancel", hog)
 	assert.Contains(q, note, "kube-scheduler has not bound the pod to its node n1 within 1m0s: ")

@@ -56,7 +56,10 @@ func TestQueue(t *testing.T) {
 				{"a pod preempts a Slurm job", podPreempts, false},
 				{"a reservation", reservation, false},
 				{"only nodes that fit", onlyFitting, false},
+				{"an elastic node that is off", startsElastic, false},
+				{"a pod that its kubelet refuses", kubeletRefuses, false},
 				{"a pod that is not bound", notBound, true},
+				{"a late pod of a gang", latePod, true},
 			} {
 				if one.long && !given.Full && !asked(strings.ReplaceAll(one.name, " ", "_")) {
 					continue
@@ -78,8 +81,8 @@ const (
 	// queueNodes is how many nodes there are: n1 on m1 and so on.
 	queueNodes = 4
 	// queueConf has preemption by partitions. Slurm looks for jobs to start at once. The site's prolog and epilog tell when
-	// a job has a node: slurmlet's epilog is before the site's.
-	queueConf = `SlurmctldParameters=enable_configless
+	// a job has a node: slurmlet's epilog is before the site's. Nodes with the feature burst may be off.
+	queueConf = `SlurmctldParameters=enable_configless,power_save_interval=0
 MaxNodeCount=10
 MinJobAge=7200
 KillWait=5
@@ -93,8 +96,16 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 PartitionName=high Nodes=ALL State=UP PriorityTier=10
 PartitionName=low Nodes=ALL State=UP PriorityTier=0
+ResumeProgram=/etc/slurm/resume.sh
+SuspendProgram=/usr/bin/true
+SuspendTimeout=5
+ResumeTimeout=120
+SuspendTime=900000000
+NodeSet=burst Feature=burst
+PartitionName=burst Nodes=burst State=UP SuspendTime=300
 `
-	site = "#!/bin/sh\necho \"$(date +%s.%N) $SLURM_SCRIPT_CONTEXT $SLURM_JOB_ID $SLURMD_NODENAME\" >>/srv/site\n"
+	resume = "#!/bin/sh\necho \"$1\" >>/run/slurmctld/resumed\n"
+	site   = "#!/bin/sh\necho \"$(date +%s.%N) $SLURM_SCRIPT_CONTEXT $SLURM_JOB_ID $SLURMD_NODENAME\" >>/srv/site\n"
 )
 
 // asked says whether -run names something.
@@ -184,7 +195,7 @@ func (q *queueBed) startSlurm() {
 		}
 		assert.NoError(q.whole, c.Close())
 	})
-	scripts := map[string][]byte{"site.sh": []byte(site)}
+	scripts := map[string][]byte{"site.sh": []byte(site), "resume.sh": []byte(resume)}
 	for _, name := range []string{"slurmlet-prolog.sh", "slurmlet-epilog.sh"} {
 		scripts[name], err = os.ReadFile("../../charts/slurm/scripts/" + name)
 		require.NoError(q, err)
@@ -486,8 +497,12 @@ func (q *queueBed) controllerAway() (back func()) {
 	}
 }
 
-// Annotations for the played kubelet: how long a pod runs, its exit status, and how long it takes to end when it is deleted.
-const runFor, exitWith, endsAfter = "test/run-for", "test/exit-with", "test/ends-after"
+// Annotations for the played kubelet: how long a pod runs, its exit status, how long it takes to end when it is deleted, and the
+// Slurm node whose kubelet refuses the pod.
+const runFor, exitWith, endsAfter, refusedOn = "test/run-for", "test/exit-with", "test/ends-after", "test/refused-on"
+
+// refusal is the status of a pod for which the kubelet has no room.
+const refusal = `{"phase":"Failed","reason":"OutOfcpu","message":"Pod was rejected: Node didn't have enough resource: cpu, requested: 1000, used: 8000, capacity: 8000"}`
 
 // playedKubelet runs the pods of team: a pod begins when it has a machine, and ends after its time, or when it is deleted.
 type playedKubelet struct {
@@ -502,6 +517,7 @@ type stay struct {
 	pod, job, node string
 	begin, end     time.Time
 	deleted        time.Time // when the kubelet has seen it first
+	refused        bool
 	told           string
 }
 
@@ -553,20 +569,22 @@ func (k *playedKubelet) lookAt(ctx context.Context, p *corev1.Pod) {
 	defer k.lock.Unlock()
 	s := k.seen[p.UID]
 	if s == nil {
-		if p.DeletionTimestamp != nil { // it never ran
+		refused := p.Annotations[refusedOn] != "" && p.Annotations[refusedOn] == p.Annotations["slurmlet.dev/slurm-node"]
+		if p.DeletionTimestamp != nil || refused { // it never ran
 			s = &stay{}
 		} else {
 			s = &stay{pod: p.Name, job: p.Labels["slurmlet.dev/job"], node: p.Annotations["slurmlet.dev/slurm-node"], begin: time.Now()}
 			k.all = append(k.all, s)
 		}
 		k.seen[p.UID] = s
+		s.refused = refused
 	}
 	status := `{"phase":"Running"}`
 	long, err := time.ParseDuration(p.Annotations[runFor])
 	if err != nil {
 		long = time.Hour
 	}
-	over := !s.end.IsZero() || !s.begin.IsZero() && time.Since(s.begin) >= long
+	over := s.refused || !s.end.IsZero() || !s.begin.IsZero() && time.Since(s.begin) >= long
 	if p.DeletionTimestamp != nil && s.deleted.IsZero() {
 		s.deleted = time.Now()
 	}
@@ -585,6 +603,9 @@ func (k *playedKubelet) lookAt(ctx context.Context, p *corev1.Pod) {
 				status = `{"phase":"Failed"}`
 			}
 		}
+	}
+	if s.refused {
+		status = refusal
 	}
 	all := k.q.kube.CoreV1().Pods(p.Namespace)
 	if s.told != status && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {

@@ -54,10 +54,12 @@ func TestWorkloads(t *testing.T) {
 	b.run([]story{
 		{"the controllers are ready", s.makersReady},
 		{"each pod of a Job is a job, and a gang is one", s.kubernetesJobs},
+		{"a gang with more completions than pods at once keeps its job", s.waves},
 		{"slurm-bridge's own Job and LeaderWorkerSet", s.slinky},
 		{"a JobSet is one job, and keeps it when it restarts", s.jobSet},
 		{"each group of a LeaderWorkerSet is one job, and keeps it when it is made anew", s.leaderWorkerSet},
 		{"a PodGroup of scheduling.x-k8s.io may come after its pods", s.podGroup},
+		{"a PodGroup whose pods nobody makes any more", s.podGroupEnds},
 		{"a PodGroup of scheduling.k8s.io", s.builtInPodGroup},
 	})
 	assert.NotContains(t, b.replicas[0].log(), "forbidden", "the chart gives the rights that the controller uses")
@@ -316,6 +318,81 @@ spec: {parallelism: 5, completions: 2, completionMode: Indexed, template: {spec:
 	began := time.Now()
 	s.ordered(b, "team/gang")
 	b.Logf("%v after the Job's end, its job's end is ordered", time.Since(began).Round(time.Second/10))
+}
+
+// waves: the pods of the second wave run in the tasks of the first one's.
+func (s *playedSlurm) waves(b *bed) {
+	s.b = b
+	b.manifest(`
+apiVersion: batch/v1
+kind: Job
+metadata: {name: waves, annotations: {slurmlet.dev/gang: "true"}}
+spec: {parallelism: 2, completions: 4, template: {spec: {restartPolicy: Never, containers: [` + container + `]}}}
+`)
+	j := s.queued(b, "team/waves")
+	s.grant(j.ID, "w1", "w2")
+	first := b.running(2, "job-name=waves")
+	for _, p := range first {
+		b.succeeds(p)
+	}
+	second := b.running(2, "job-name=waves", first...)
+	assert.Equal(b, "RUNNING", s.job("team/waves").State)
+	for _, p := range second {
+		assert.Equal(b, fmt.Sprint(j.ID), p.Labels["slurmlet.dev/job"])
+		b.succeeds(p)
+	}
+	s.finished(b, "team/waves")
+	assert.Equal(b, 0, s.status(j.ID))
+	assert.Len(b, s.submitted("team/waves"), 1)
+}
+
+// podGroupEnds: a PodGroup has no end of its own. Its Slurm job ends with the Job that makes its pods, and at once where nobody does.
+func (s *playedSlurm) podGroupEnds(b *bed) {
+	s.b = b
+	b.manifest(`
+apiVersion: scheduling.x-k8s.io/v1alpha1
+kind: PodGroup
+metadata: {name: fails}
+spec: {minMember: 2}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: fails}
+spec:
+  parallelism: 2
+  completions: 2
+  backoffLimit: 0
+  template: {metadata: {labels: {scheduling.x-k8s.io/pod-group: fails}}, spec: {restartPolicy: Never, containers: [` + container + `]}}
+---
+apiVersion: scheduling.x-k8s.io/v1alpha1
+kind: PodGroup
+metadata: {name: bare}
+spec: {minMember: 2}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: bare-a, labels: {app: bare, scheduling.x-k8s.io/pod-group: bare}}
+spec: {restartPolicy: Never, containers: [` + container + `]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: bare-b, labels: {app: bare, scheduling.x-k8s.io/pod-group: bare}}
+spec: {restartPolicy: Never, containers: [` + container + `]}
+`)
+	fails, bare := s.queued(b, "team/fails"), s.queued(b, "team/bare")
+	s.grant(fails.ID, "w1", "w2")
+	s.grant(bare.ID, "w3", "w4")
+	pods := b.running(2, "job-name=fails")
+	b.fails(pods[0])
+	began := time.Now()
+	s.ordered(b, "team/fails")
+	b.Logf("%v after a pod's failure, which fails the Job, its job's end is ordered", time.Since(began).Round(time.Second/10))
+	assert.Equal(b, 1, s.status(fails.ID))
+	pods = b.running(2, "app=bare")
+	b.fails(pods[0])
+	b.succeeds(pods[1])
+	s.ordered(b, "team/bare")
+	assert.Equal(b, 3, s.status(bare.ID), "the greatest exit status of its pods")
 }
 
 // slinky has two manifests of slurm-bridge's (docs/workload.md, hack/examples/lws), their namespace apart.

@@ -247,19 +247,12 @@ func (b *Bridge) delete(ctx context.Context, p *corev1.Pod, a queue.Delete) {
 	}
 }
 
-// askOwner finds out whether the owner of a group's pods has ended. One that is gone, or goes, makes no more pods.
+// askOwner finds out whether the owner of a group's pods has ended.
 func (b *Bridge) askOwner(ctx context.Context, t *term, g *group) {
 	b.mu.Lock()
-	namespace, owner, index := g.namespace, g.owner, g.index
+	namespace, owners, index, podGroup := g.namespace, g.owners, g.index, g.podGroup
 	b.mu.Unlock()
-	o, there, err := b.owners.fresh(ctx, namespace, owner)
-	switch {
-	case err != nil:
-		return
-	case !there || o.Deleting && !o.End.Done || o.Kind == "LeaderWorkerSet" && index >= o.Replicas:
-		o.End = queue.OwnerEnd{Done: true, Status: 1}
-	}
-	if o.End.Done {
-		b.feed(t, g, queue.OwnerIs{End: o.End})
+	if end, is := b.owners.end(ctx, namespace, owners, index, podGroup); is {
+		b.feed(t, g, queue.OwnerIs{End: end})
 	}
 }

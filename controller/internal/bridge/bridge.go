@@ -313,7 +313,7 @@ func (b *Bridge) look(ctx context.Context, t *term, key string) {
 	if p == nil {
 		return
 	}
-	spec, g, tenant, owner, again := b.judge(ctx, p)
+	spec, g, tenant, owner, podGroup, again := b.judge(ctx, p)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.term != t || t.seen[p.UID] == nil {
@@ -343,8 +343,10 @@ func (b *Bridge) look(ctx context.Context, t *term, key string) {
 		t.of[p.UID] = one
 	}
 	one.pods[p.UID], one.kept = p, true // also before it has a pod
-	if owner != (watched{}) {
-		one.owner, one.index = owner, g.Index
+	one.index = g.Index
+	one.owners.add(owner, g.Open && owner == (watched{}) && metav1.GetControllerOfNoCopy(p) != nil)
+	if g.Open && podGroup != (watched{}) {
+		one.podGroup = podGroup
 	}
 	if one.state.UID == "" || queue.Gated(p) && !again && one.state.UID == g.UID {
 		one.namespace = p.Namespace
@@ -362,7 +364,7 @@ func (b *Bridge) look(ctx context.Context, t *term, key string) {
 }
 
 // judge says what a pod's group asks for. again says that an answer was missing.
-func (b *Bridge) judge(ctx context.Context, p *corev1.Pod) (spec queue.Spec, g queue.Group, tenant queue.Tenant, owner watched, again bool) {
+func (b *Bridge) judge(ctx context.Context, p *corev1.Pod) (spec queue.Spec, g queue.Group, tenant queue.Tenant, owner, podGroup watched, again bool) {
 	tenant, tenantErr := b.tenant(p.Namespace)
 	owners, err := b.owners.of(ctx, p)
 	again = err != nil
@@ -381,13 +383,16 @@ func (b *Bridge) judge(ctx context.Context, p *corev1.Pod) (spec queue.Spec, g q
 	owner, _ = watch(owners, g.Watched)
 	pods := b.together(g, p)
 	if g.Open {
-		g.Size = max(g.Size, alive(pods))
+		podGroup, _ = watch(owners, g.UID)
+		if g.Size = max(g.Size, alive(pods)); g.Whole > 0 {
+			g.Whole = g.Size
+		}
 	}
 	fault(tenantErr)
 	if why := queue.Unfit(p); why != "" {
 		faults = append(faults, why)
 	}
-	spec = queue.Spec{UID: g.UID, Name: g.Name, User: tenant.User, Size: g.Size, Gang: g.Gang}
+	spec = queue.Spec{UID: g.UID, Name: g.Name, User: tenant.User, Size: g.Size, Whole: g.Whole, Gang: g.Gang}
 	if len(faults) == 0 {
 		tenant.Sets = b.sharing.of(b, tenant.Cluster, time.Now())
 		spec.User, spec.Args, err = queue.Translate(g, tenant, pods, owners)
@@ -397,7 +402,7 @@ func (b *Bridge) judge(ctx context.Context, p *corev1.Pod) (spec queue.Spec, g q
 		spec.Fault = "The pod is not submitted: " + faults[0] + "."
 		spec.User = tenant.User
 	}
-	return spec, g, tenant, owner, again
+	return spec, g, tenant, owner, podGroup, again
 }
 
 // together are a group's pods that are known, with one of them first.
@@ -475,22 +480,25 @@ func (b *Bridge) do(g *group, a queue.Action) {
 	case queue.Delete:
 		t.bind(types.UID(a.UID), a, g)
 	case queue.AskOwner:
-		if g.owner != (watched{}) {
-			t.bind(types.UID(g.owner.uid+" "+g.state.UID), a, g) // no pod's
+		if len(g.owners.all) > 0 || g.podGroup != (watched{}) {
+			t.bind(types.UID("owner of "+g.state.UID), a, g) // no pod's
 		}
 	case queue.Say:
 		b.say(g.pods[types.UID(a.UID)], a.Reason, a.Note, a.Warning)
 	}
 }
 
+// noNodeFits is said of pods whose job can have none of the nodes that are there.
+const noNodeFits = "No node that is there fits the pod's node selector, affinity and tolerations. Slurm is asked for one that is off, as an elastic set has them."
+
 // send has a gateway carry an order out. A job asks for no node on which its pods cannot be. The caller holds mu.
 func (b *Bridge) send(t *term, g *group, o wire.Order) {
 	if o.Kind == wire.Submit {
 		list, none := b.exclude(t, g, time.Now())
-		if none {
-			refused := wire.OrderResult{Order: o.ID, Refused: "no node of the cluster fits the pod's node selector, affinity and tolerations"}
-			go b.feed(t, g, queue.Result{Result: refused}) // once this step is over
-			return
+		for _, p := range g.pods {
+			if none && queue.Gated(p) {
+				b.say(p, "NoNodeFits", noNodeFits, true)
+			}
 		}
 		if list != "" {
 			o.Args = append(slices.Clone(o.Args), "--exclude="+list)

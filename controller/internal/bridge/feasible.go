@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// avoidFor is how long the next jobs of an owner do not ask for a node on which kube-scheduler has not bound a pod.
-	avoidFor = 10 * time.Minute
 	// unfitFor is how long it is believed which nodes do not fit: 1,000 equal pods look at all nodes once.
 	unfitFor = 5 * time.Second
 	// mostRemembered bounds both.
@@ -44,24 +42,29 @@ type unfit struct {
 }
 
 // exclude is the list of the nodes of a group's cluster on which no pod of the group could be: by node selectors, required
-// affinities and taints, and because kube-scheduler has not bound a pod there. none says that no node is left. Only nodes whose
-// slurmd is Ready are listed: slurmctld refuses a job that excludes a node that it does not know. The caller holds mu.
+// affinities and taints, and because a pod could not run there. none says that it has all nodes whose slurmd is Ready: Slurm
+// may have others, as those of an elastic set that are off. Only Ready ones are listed: slurmctld refuses a job that excludes a
+// node that it does not know. The caller holds mu.
 func (b *Bridge) exclude(t *term, g *group, now time.Time) (list string, none bool) {
-	u := b.unfit(t, g, now)
-	if u.of > 0 && len(u.names) == u.of {
-		return "", true
-	}
-	names := slices.Clone(u.names)
+	var avoided []string
 	for node, until := range t.avoided[ownerOfGroup(g)] {
 		if now.Before(until) && b.machine(g.cluster, node) != "" {
-			names = append(names, node)
+			avoided = append(avoided, node)
 		}
 	}
+	names, none := b.unfit(t, g, now).with(avoided)
+	return shortList(names), none
+}
+
+// with are the nodes that do not fit, and those to avoid, in order. Better a node that has failed than none: where no other one
+// is left, it is not avoided. none says that no node fits.
+func (u unfit) with(avoided []string) (names []string, none bool) {
+	names = slices.Concat(u.names, avoided)
 	slices.Sort(names)
 	if names = slices.Compact(names); len(names) >= u.of {
-		names = u.names // better a node that has failed than none
+		names = u.names
 	}
-	return shortList(names), false
+	return names, u.of > 0 && len(u.names) == u.of
 }
 
 // shortList is Slurm's list of as many names as there may be: for the rest, kube-scheduler says that it cannot bind.
@@ -77,6 +80,9 @@ func shortList(names []string) string {
 // unfit are the nodes that fit no pod of a group that waits.
 func (b *Bridge) unfit(t *term, g *group, now time.Time) unfit {
 	wants, key := wantsOf(g)
+	if len(wants) == 0 {
+		return unfit{} // nobody waits, and what nobody asks for is nowhere
+	}
 	key = g.cluster + "/" + key
 	if u, there := t.unfit[key]; there && now.Before(u.until) {
 		return u
@@ -149,7 +155,7 @@ func (t *term) avoid(g *group, node string, now time.Time) {
 	if t.avoided[key] == nil {
 		t.avoided[key] = map[string]time.Time{}
 	}
-	t.avoided[key][node] = now.Add(avoidFor)
+	t.avoided[key][node] = now.Add(queue.Avoided)
 }
 
 // ownerOfGroup is what makes the next pods: a gang is one group with these, and a pod of a Job, for example, is one of its own.

@@ -3,6 +3,7 @@ package bridge
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
@@ -85,4 +86,31 @@ func TestShortList(t *testing.T) {
 	assert.LessOrEqual(t, len(shortList(odd)), mostExcluded)
 	assert.NotEmpty(t, shortList(odd))
 	assert.Empty(t, shortList(nil))
+}
+
+// TestExcluded: Slurm judges of a job that may have none of the nodes that are there.
+func TestExcluded(t *testing.T) {
+	for name, c := range map[string]struct {
+		unfit   unfit
+		avoided []string
+		want    []string
+		none    bool
+	}{
+		"no node is there":                     {unfit{}, nil, nil, false},
+		"all fit":                              {unfit{of: 3}, nil, nil, false},
+		"some do not":                          {unfit{names: []string{"n3", "n1"}, of: 3}, nil, []string{"n1", "n3"}, false},
+		"none does":                            {unfit{names: []string{"n1", "n2"}, of: 2}, nil, []string{"n1", "n2"}, true},
+		"one is avoided":                       {unfit{names: []string{"n1"}, of: 3}, []string{"n1", "n2"}, []string{"n1", "n2"}, false},
+		"the last one that fits is to avoid":   {unfit{names: []string{"n1"}, of: 2}, []string{"n2"}, []string{"n1"}, false},
+		"none fits, and one was to be avoided": {unfit{names: []string{"n1", "n2"}, of: 2}, []string{"n2"}, []string{"n1", "n2"}, true},
+	} {
+		names, none := c.unfit.with(c.avoided)
+		assert.Equal(t, c.want, names, name)
+		assert.Equal(t, c.none, none, name)
+	}
+}
+
+// TestNobodyWaits: what no pod of a group asks for is on no node, and none is unfit.
+func TestNobodyWaits(t *testing.T) {
+	assert.Zero(t, (&Bridge{}).unfit(newTerm(t.Context()), groupWith(&corev1.Pod{}), time.Now()))
 }

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -68,6 +69,58 @@ func (c *ownerCache) of(ctx context.Context, p *corev1.Pod) ([]queue.Owner, erro
 type watched struct {
 	schema.GroupVersionResource
 	name, uid string
+}
+
+// owners are those of a group's pods.
+type owners struct {
+	all []watched
+	// more says that others make pods of the group, too, of which nobody knows how they end.
+	more bool
+}
+
+// mostWatched bounds the owners of a group that are asked for.
+const mostWatched = 16
+
+// add has an owner be one of them. more says that there is one of which nobody knows how it ends.
+func (o *owners) add(one watched, more bool) {
+	if one != (watched{}) && !slices.Contains(o.all, one) {
+		if more = len(o.all) == mostWatched; !more {
+			o.all = append(slices.Clone(o.all), one)
+		}
+	}
+	o.more = o.more || more
+}
+
+// end asks how the owners of a group have ended; false if one has not, or nobody could tell. An owner that is gone, or goes, makes
+// no more pods, and neither does a group of a LeaderWorkerSet with fewer replicas. A PodGroup has ended when all of its pods' owners
+// have, or when it is gone.
+func (c *ownerCache) end(ctx context.Context, namespace string, o owners, index int, podGroup watched) (end queue.OwnerEnd, is bool) {
+	if podGroup != (watched{}) {
+		one, there, err := c.fresh(ctx, namespace, podGroup)
+		switch {
+		case err != nil:
+			return end, false
+		case !there || one.Deleting:
+			return queue.OwnerEnd{Done: true, Status: 1}, true
+		case o.more:
+			return end, false
+		}
+	}
+	for _, w := range o.all {
+		one, there, err := c.fresh(ctx, namespace, w)
+		switch {
+		case err != nil:
+			return end, false
+		case !there || one.Deleting && !one.End.Done || one.Kind == "LeaderWorkerSet" && index >= one.Replicas:
+			one.End = queue.OwnerEnd{Done: true, Status: 1}
+		}
+		if !one.End.Done {
+			return end, false
+		}
+		end.Status = max(end.Status, one.End.Status)
+	}
+	end.Done = true
+	return end, true
 }
 
 // fresh is an owner as it is now. There may be none, or another one of its name.
@@ -236,11 +289,12 @@ func ownerOf(o *unstructured.Unstructured) queue.Owner {
 	switch one.Kind {
 	case "Job":
 		one.Size, one.Deadline = jobSize(o.Object, "spec"), number("spec", "activeDeadlineSeconds")
-		one.End = jobEnd(o)
+		one.Whole, one.End = jobWhole(o.Object, "spec"), jobEnd(o)
 	case "JobSet":
 		for _, r := range replicatedJobs(o) {
 			one.Jobs = append(one.Jobs, r)
 			one.Size += r.Replicas * r.Pods
+			one.Whole += r.Replicas * r.Whole
 		}
 		state, _, _ := unstructured.NestedString(o.Object, "status", "terminalState")
 		one.End = queue.OwnerEnd{Done: state != ""}
@@ -255,8 +309,10 @@ func ownerOf(o *unstructured.Unstructured) queue.Owner {
 	return one
 }
 
-// jobEnd reads a Job's conditions.
+// jobEnd reads a Job's conditions. One that is about to be Complete or Failed makes no more pods, and neither does one that has its
+// completions.
 func jobEnd(o *unstructured.Unstructured) queue.OwnerEnd {
+	succeeded, _, _ := unstructured.NestedInt64(o.Object, "status", "succeeded")
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, one := range conditions {
 		c, is := one.(map[string]any)
@@ -264,13 +320,22 @@ func jobEnd(o *unstructured.Unstructured) queue.OwnerEnd {
 			continue
 		}
 		switch c["type"] {
-		case "Complete":
+		case "Complete", "SuccessCriteriaMet":
 			return queue.OwnerEnd{Done: true}
-		case "Failed":
+		case "Failed", "FailureTarget":
 			return queue.OwnerEnd{Done: true, Status: 1}
 		}
 	}
-	return queue.OwnerEnd{}
+	return queue.OwnerEnd{Done: int(succeeded) >= jobWhole(o.Object, "spec")}
+}
+
+// jobWhole is how many pods that have ended well complete a Job. One of a work queue is enough, once the others have ended, too.
+func jobWhole(object map[string]any, spec ...string) int {
+	completions, found, _ := unstructured.NestedInt64(object, append(spec, "completions")...)
+	if !found {
+		completions = 1
+	}
+	return int(completions)
 }
 
 // jobSize is how many pods a Job has at once. Both of its numbers may be left out.
@@ -298,7 +363,7 @@ func replicatedJobs(o *unstructured.Unstructured) (all []queue.ReplicatedJob) {
 			replicas = 1
 		}
 		name, _, _ := unstructured.NestedString(j, "name")
-		all = append(all, queue.ReplicatedJob{Name: name, Replicas: int(replicas), Pods: jobSize(j, "template", "spec")})
+		all = append(all, queue.ReplicatedJob{Name: name, Replicas: int(replicas), Pods: jobSize(j, "template", "spec"), Whole: jobWhole(j, "template", "spec")})
 	}
 	return all
 }

@@ -54,9 +54,11 @@ type group struct {
 	timer              *time.Timer
 	// kept says that the group gets its first pod now.
 	kept bool
-	// owner is the one whose end is the group's, if there is one, and index which of a LeaderWorkerSet's groups it is.
-	owner watched
-	index int
+	// owners are those whose end is the group's: one, or for a PodGroup those of its pods. index is which of a LeaderWorkerSet's
+	// groups it is, and podGroup the PodGroup, if it is one.
+	owners   owners
+	index    int
+	podGroup watched
 }
 
 func (g *group) jobs() (ids []uint32) {

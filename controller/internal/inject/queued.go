@@ -13,9 +13,13 @@ import (
 const slurmBridge = "slurm-bridge-scheduler"
 
 // queued has a pod wait in Slurm's queue. It does what the MutatingAdmissionPolicy of charts/slurmlet does where the API
-// server has that kind.
+// server has that kind. A pod that names its node stays as it is: the API server takes no gate with it, and the
+// ValidatingAdmissionPolicy refuses it in words, but for a static pod's mirror pod.
 func queued(pod *corev1.Pod) (*Result, field.ErrorList) {
 	to := pod.DeepCopy()
+	if to.Spec.NodeName != "" {
+		return &Result{Pod: to}, nil
+	}
 	put(&to.Labels, wellknown.Bridge, "true")
 	if to.Spec.SchedulerName == "" || to.Spec.SchedulerName == slurmBridge {
 		to.Spec.SchedulerName = corev1.DefaultSchedulerName

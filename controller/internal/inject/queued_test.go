@@ -14,6 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
+// TestQueuedWithNode: a pod that names its node gets no gate, which the API server would refuse with it.
+func TestQueuedWithNode(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{NodeName: "m1", SchedulerName: slurmBridge}}
+	now, faults := queued(pod)
+	assert.Empty(t, faults)
+	assert.Equal(t, pod, now.Pod)
+}
+
 // TestQueued: a pod waits in Slurm's queue, whatever it says, and once.
 func TestQueued(t *testing.T) {
 	gate, others := corev1.PodSchedulingGate{Name: "slurmlet.dev/slurm"}, corev1.PodSchedulingGate{Name: "kueue"}

@@ -42,7 +42,7 @@ func (t *turn) decide() {
 	t.endPods()
 	j := t.chosen()
 	t.cancelOthers(j)
-	if j != nil && j.class() == Running && j.returned.IsZero() && !t.isOver(j.ID, j.run()) {
+	if j != nil && !t.givesBack(j) && j.class() == Running && !t.isOver(j.ID, j.run()) {
 		t.place(j)
 	}
 	t.look()
@@ -51,7 +51,6 @@ func (t *turn) decide() {
 	}
 	if j != nil {
 		t.wait(j)
-		t.giveBack(j)
 		t.finish(j)
 	}
 	t.forget()
@@ -253,12 +252,13 @@ func (t *turn) bind(p *Pod) {
 	t.do(Bind{p.UID, p.Name, p.Place})
 }
 
-// giveBack ends a job of which kube-scheduler says that it cannot bind a pod: the next one asks for other nodes. Where pods of
-// the job run, and the pod has come after the job's start, they would be lost, and the job stays. Silence ends no job either.
-func (t *turn) giveBack(j *Job) {
+// givesBack says whether a job goes of which kube-scheduler says that it cannot bind a pod, and ends it: it gets no more pods, and
+// the next one asks for other nodes. Where pods of the job run, and the pod has come after the job's start, they would be lost, and
+// the job stays. Silence ends no job either.
+func (t *turn) givesBack(j *Job) bool {
 	if !j.returned.IsZero() {
 		t.cancelReturned(j)
-		return
+		return true
 	}
 	for i := range t.Pods {
 		p := &t.Pods[i]
@@ -277,8 +277,9 @@ func (t *turn) giveBack(j *Job) {
 			t.do(Avoid{p.Node})
 			t.do(Say{p.UID, p.Name, "NotBound", fmt.Sprintf("%s Slurm job %d gives its nodes back.", note, j.ID), true})
 		}
-		return
+		return true
 	}
+	return false
 }
 
 func (t *turn) cancelReturned(j *Job) bool {
@@ -333,7 +334,12 @@ func (t *turn) finish(j *Job) {
 		var whole bool
 		o.Kind = wire.Finish
 		o.Status, whole = t.status(ran)
-		if !whole {
+		switch {
+		case whole && alone(ran) && len(ran) < t.Size:
+			pause = leaving // others of the group may come
+		case whole:
+		case slices.ContainsFunc(ran, func(p Pod) bool { return p.Refused != "" }): // the next pods are to have other nodes
+		default:
 			pause = Replacement
 			t.askOwner()
 		}
@@ -358,11 +364,12 @@ func (t *turn) finish(j *Job) {
 	}
 }
 
-// askOwner finds out now and then whether the pods' owner has ended.
+// askOwner finds out now and then whether the pods' owner has ended: often at first, because its controller says so soon.
 func (t *turn) askOwner() {
-	if t.asked.IsZero() || t.due(t.asked, perOwner) {
+	pause := func() time.Duration { return min(max(t.asked.Sub(t.Empty), firstAsked), perOwner) }
+	if t.asked.Before(t.Empty) || t.due(t.asked, pause()) {
 		t.asked = t.now
-		t.wake(t.now.Add(perOwner))
+		t.wake(t.now.Add(pause()))
 		t.do(AskOwner{})
 	}
 }
@@ -378,12 +385,17 @@ func (t *turn) status(ran []Pod) (status int, whole bool) {
 	switch {
 	case t.Owner.Done:
 		return t.Owner.Status, true
-	case !t.Gang:
+	case !t.Gang || alone(ran):
 		return status, true
-	case succeeded >= t.Size:
+	case t.Whole > 0 && succeeded >= t.Whole:
 		return 0, true
 	}
 	return max(status, 1), false
+}
+
+// alone says that nobody replaces any of these pods.
+func alone(pods []Pod) bool {
+	return !slices.ContainsFunc(pods, func(p Pod) bool { return !p.Alone })
 }
 
 // forget drops jobs that are past and that no pod names.

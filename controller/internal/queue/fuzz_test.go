@@ -21,6 +21,8 @@ type world struct {
 	s     State
 	at    time.Time
 	gang  bool
+	// alone says that nobody replaces the pods.
+	alone bool
 	// pods are Kubernetes', and watch what the watch has still to tell.
 	pods  []*kubePod
 	watch []Event
@@ -84,8 +86,8 @@ const owner = "alice"
 
 var machineNames = []string{"n0", "n1", "n2", "n3", "n4", "n5", "n6"}
 
-func newWorld(t *testing.T, gang bool) *world {
-	w := &world{T: t, gang: gang, now: time.Unix(1_800_000_000, 0), runs: map[runOf]map[string]bool{}, ended: map[runOf]bool{}, held: map[string]uint32{}, returned: map[uint32]bool{}, nodes: map[runOf][]string{}}
+func newWorld(t *testing.T, gang, alone bool) *world {
+	w := &world{T: t, gang: gang, alone: alone, now: time.Unix(1_800_000_000, 0), runs: map[runOf]map[string]bool{}, ended: map[runOf]bool{}, held: map[string]uint32{}, returned: map[uint32]bool{}, nodes: map[runOf][]string{}}
 	w.begin(false)
 	return w
 }
@@ -97,7 +99,7 @@ func (w *world) note(format string, args ...any) {
 // begin is a new leader's: it reads the pods of the API, and knows no job.
 func (w *world) begin(doubt bool) {
 	w.s, w.watch, w.answers = State{Doubt: doubt}, nil, [2][]answer{}
-	w.step(SpecIs{Spec{UID: "g", Name: "ns/g", User: owner, Size: w.size(), Gang: w.gang}})
+	w.step(SpecIs{Spec{UID: "g", Name: "ns/g", User: owner, Size: w.size(), Whole: 2 * w.size(), Gang: w.gang}})
 	for _, p := range w.pods {
 		if !p.gone {
 			w.step(PodIs{p.Pod})
@@ -155,6 +157,10 @@ func (w *world) check(a Action) {
 		p := w.pod(a.UID)
 		require.False(w, p.Gated, "a pod that waits is deleted")
 		require.True(w, w.ended[runOf{p.Job, p.Run}], "a pod is deleted, and its run has not ended")
+	case Avoid:
+		require.True(w, slices.ContainsFunc(w.s.Pods, func(p Pod) bool {
+			return p.Node == a.Node && (p.Refused != "" || p.Unscheduled != "")
+		}), "a node is avoided on which all pods run")
 	case Send:
 		o := a.Order
 		if o.Kind != wire.Cancel && o.Kind != wire.Finish {
@@ -225,7 +231,7 @@ var moves = []func(w *world, n int){
 			return
 		}
 		w.count++
-		p := &kubePod{Pod: Pod{UID: fmt.Sprint("p", w.count), Name: fmt.Sprint("ns/p", w.count), Created: w.now, Gated: true, Slot: -1}}
+		p := &kubePod{Pod: Pod{UID: fmt.Sprint("p", w.count), Name: fmt.Sprint("ns/p", w.count), Created: w.now, Gated: true, Alone: w.alone, Slot: -1}}
 		w.pods = append(w.pods, p)
 		w.note("pod %s is made", p.UID)
 		w.changed(p)
@@ -265,7 +271,10 @@ var moves = []func(w *world, n int){
 			return !p.gone && !p.Over && p.Scheduled && (!w.settles || !w.ended[runOf{p.Job, p.Run}])
 		}); p != nil {
 			p.Over, p.Status = true, n%3
-			w.note("pod %s ends with %d", p.UID, p.Status)
+			if p.Status > 0 && n > 3 {
+				p.Refused = "OutOfcpu"
+			}
+			w.note("pod %s ends with %d %s", p.UID, p.Status, p.Refused)
 			w.changed(p)
 		}
 	},
@@ -714,7 +723,7 @@ func (w *world) underWay() int {
 
 // play is one story. One that fails is told.
 func play(t *testing.T, gang bool, script []byte) {
-	w := newWorld(t, gang)
+	w := newWorld(t, gang, len(script) > 0 && script[0]&4 != 0)
 	ended := false
 	defer func() {
 		if !ended {

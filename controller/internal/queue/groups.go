@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,8 +30,9 @@ const (
 type Owner struct {
 	APIVersion, Kind, Name, UID string
 	Annotations                 map[string]string
-	// Size is how many pods it has at once: a Job's parallelism, a JobSet's sum, a PodGroup's least count.
-	Size int
+	// Size is how many pods it has at once: a Job's parallelism, a JobSet's sum, a PodGroup's least count. Whole is how many that
+	// have ended well end it: a Job's completions, a JobSet's sum; 0 if their number does not say.
+	Size, Whole int
 	// Jobs are a JobSet's, in their order.
 	Jobs []ReplicatedJob
 	// Replicas is how many groups a LeaderWorkerSet has.
@@ -43,24 +45,26 @@ type Owner struct {
 	Deleting bool
 }
 
-// ReplicatedJob is one of a JobSet: as many Jobs, of as many pods each.
+// ReplicatedJob is one of a JobSet: as many Jobs, of as many pods each at once, and Whole of which complete it.
 type ReplicatedJob struct {
-	Name           string
-	Replicas, Pods int
+	Name                  string
+	Replicas, Pods, Whole int
 }
 
 // Group is a pod's.
 type Group struct {
 	// UID tells groups from one another, in a job's comment too. Name is the namespace and a name, for people.
 	UID, Name string
-	Size      int
-	Gang      bool
+	// Size is how many pods it has at once, and Whole how many that have ended well end it; 0 if their number does not say.
+	Size, Whole int
+	Gang        bool
 	// Slot is the task that the pod's index asks for; -1 for any.
 	Slot int
 	// Watched is the owner whose end is the group's; empty for none. Index is which of a LeaderWorkerSet's groups it is.
 	Watched string
 	Index   int
-	// Open says that more pods than Size belong to the group, if they are there before its job.
+	// Open says that it is a PodGroup's: more pods than Size belong to it, if they are there before its job, and each may have
+	// an owner of its own. Watched is this pod's.
 	Open bool
 }
 
@@ -102,14 +106,17 @@ func GroupOf(p *corev1.Pod, owners []Owner) (Group, error) {
 		if o.Size < 1 || o.Size > mostTasks {
 			return one, fmt.Errorf("the %s %s has %d pods at once; 1 to %d are allowed", o.Kind, o.Name, o.Size, mostTasks)
 		}
-		g := Group{UID: o.UID, Name: p.Namespace + "/" + o.Name, Size: o.Size, Gang: true, Slot: -1}
+		g := Group{UID: o.UID, Name: p.Namespace + "/" + o.Name, Size: o.Size, Whole: o.Whole, Gang: true, Slot: -1}
 		switch o.Kind {
 		case "Job":
 			g.Slot, g.Watched = index(p.Annotations[completionIndex]), o.UID
 		case "JobSet":
 			g.Slot, g.Watched = o.slot(p), o.UID
 		case "PodGroup":
-			g.Open = true
+			g.Open, g.Watched = true, top(owners[i+1:])
+			if g.Watched == "" {
+				g.Whole = g.Size // nobody can say more
+			}
 		}
 		return g, nil
 	}
@@ -123,7 +130,7 @@ func setGroup(p *corev1.Pod, owners []Owner, one Group) (Group, error) {
 		return one, fmt.Errorf("the annotation %s of the pod is %q; a number from 1 to %d is allowed", lwsSize, p.Annotations[lwsSize], mostTasks)
 	}
 	name := p.Labels[lwsName] + "-" + p.Labels[lwsGroup] // and its leader's
-	g := Group{UID: "lws." + name, Name: p.Namespace + "/" + name, Size: size, Gang: true, Slot: index(p.Labels[lwsIndex]), Index: index(p.Labels[lwsGroup])}
+	g := Group{UID: "lws." + name, Name: p.Namespace + "/" + name, Size: size, Whole: size, Gang: true, Slot: index(p.Labels[lwsIndex]), Index: index(p.Labels[lwsGroup])}
 	for _, o := range owners {
 		if o.Kind == "LeaderWorkerSet" {
 			g.UID, g.Watched = o.UID+"."+p.Labels[lwsGroup], o.UID
@@ -142,6 +149,16 @@ func (o *Owner) slot(p *corev1.Pod) int {
 		before += r.Replicas * r.Pods
 	}
 	return -1
+}
+
+// top is the highest owner of a pod in a PodGroup; empty if none is known.
+func top(owners []Owner) (uid string) {
+	for _, o := range owners {
+		if o.Kind != "PodGroup" && o.Kind != "Workload" {
+			uid = o.UID
+		}
+	}
+	return uid
 }
 
 func has(owners []Owner, kind string) bool {
@@ -190,12 +207,28 @@ func PodOf(p *corev1.Pod, g Group) Pod {
 	pod := Pod{
 		UID: string(p.UID), Name: p.Namespace + "/" + p.Name, Created: p.CreationTimestamp.Time, Gated: Gated(p), Deleting: p.DeletionTimestamp != nil,
 		Over: p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed, Status: status(p), Slot: g.Slot,
+		Alone: metav1.GetControllerOfNoCopy(p) == nil,
 	}
 	if !pod.Gated {
 		pod.Place = placeOf(&p.ObjectMeta)
 		pod.Scheduled, pod.Unscheduled = scheduled(p)
+		pod.Refused = refused(p)
 	}
 	return pod
+}
+
+// rejected begins the message of a pod that a kubelet has not admitted, and preempting is the reason of one that it has ended for
+// a critical pod.
+const rejected, preempting = "Pod was rejected: ", "Preempting"
+
+// refused is why a kubelet has not run a pod: its machine has not what the pod needs, whatever kube-scheduler has thought. It is
+// empty for a pod that has failed by itself.
+func refused(p *corev1.Pod) string {
+	message, is := strings.CutPrefix(p.Status.Message, rejected)
+	if p.Status.Phase != corev1.PodFailed || !is && p.Status.Reason != preempting {
+		return ""
+	}
+	return strings.TrimSuffix(p.Status.Reason+": "+message, ": ")
 }
 
 // scheduled says whether a pod has its node, and why it has none where kube-scheduler says so.

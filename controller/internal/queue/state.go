@@ -49,9 +49,10 @@ type Spec struct {
 	// User is Slurm's user of the namespace, and Args are sbatch's.
 	User string
 	Args []string
-	// Size is how many pods the group has at once. Gang says that pods may replace one another in it.
-	Size int
-	Gang bool
+	// Size is how many pods the group has at once, and Whole how many that have ended well end a gang; 0 if their owner alone
+	// knows. Gang says that pods may replace one another in it.
+	Size, Whole int
+	Gang        bool
 	// Fault is why the group cannot be submitted as it is, in a sentence; empty if it can.
 	Fault string
 }
@@ -67,6 +68,10 @@ type Pod struct {
 	// Scheduled says that kube-scheduler has bound the pod to its node. Unscheduled is why it has not, where it says so.
 	Scheduled   bool
 	Unscheduled string
+	// Refused is why the kubelet has not run the pod, or has ended it for a critical one, where it says so. The pod is Over.
+	Refused string
+	// Alone says that the pod has no controller, so that nobody replaces it.
+	Alone bool
 	// Slot is the task that the pod wants, as its index says; -1 for any.
 	Slot int
 	// Place is where the pod was put; its Job is 0 before that.

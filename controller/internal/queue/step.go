@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/link/wire"
@@ -99,6 +100,8 @@ const (
 	Replacement = 10 * time.Minute
 	// Binding is how long kube-scheduler may say that it cannot bind a pod, until the job's nodes are given back.
 	Binding = time.Minute
+	// Avoided is how long the next jobs of an owner do not ask for a node on which a pod of it could not run.
+	Avoided = 10 * time.Minute
 	// settled is the age of a bound pod from which a word that its job waits is believed, though the job counts no
 	// restart: no older word is still on its way.
 	settled = time.Minute
@@ -108,8 +111,9 @@ const (
 	remembered = 2 * time.Minute
 	// silent is how long nobody tells of a job until slurmctld is asked.
 	silent = 10 * time.Minute
-	// perOwner is the pause between two questions about the pods' owner, and perHint that between two looks at a job.
-	perOwner, perHint = 15 * time.Second, time.Second
+	// firstAsked and perOwner bound the pause between two questions about the pods' owner, and perHint is that between two looks
+	// at a job.
+	firstAsked, perOwner, perHint = time.Second, 15 * time.Second, time.Second
 	// firstPause and lastPause bound the pauses after a refusal, or a job that ended before its pods did.
 	firstPause, lastPause = time.Minute, 10 * time.Minute
 )
@@ -149,8 +153,14 @@ func (e PodIs) apply(s *State, now time.Time) []Action {
 	} else if p.Job != 0 && (old.Job == 0 || old.Gated && !p.Gated) {
 		p.bound = now
 	}
+	refuses := !old.Over && p.Over && p.Refused != "" && p.Job != 0
 	*old = p
-	return nil
+	if !refuses {
+		return nil
+	}
+	note := fmt.Sprintf("The kubelet of the node %s does not run the pod: %s. The next jobs of the pod's owner do not ask for that node for %v.",
+		p.Node, strings.TrimSuffix(p.Refused, "."), Avoided)
+	return []Action{Avoid{p.Node}, Say{p.UID, p.Name, "NotRun", note, true}}
 }
 
 func (e PodGone) apply(s *State, _ time.Time) []Action {

@@ -161,8 +161,8 @@ func TestGroupOf(t *testing.T) {
 		"a ReplicaSet": {owners: []Owner{{Kind: "ReplicaSet"}, {Kind: "Deployment"}}, want: Group{UID: "u", Name: "team/a", Size: 1, Slot: -1}},
 		"a Job as a gang": {
 			change: func(p *corev1.Pod) { p.Annotations = map[string]string{completionIndex: "3"} },
-			owners: []Owner{{Kind: "Job", Name: "j", UID: "ju", Size: 5, Annotations: map[string]string{wellknown.Gang: "true"}}},
-			want:   Group{UID: "ju", Name: "team/j", Size: 5, Gang: true, Slot: 3, Watched: "ju"},
+			owners: []Owner{{Kind: "Job", Name: "j", UID: "ju", Size: 5, Whole: 9, Annotations: map[string]string{wellknown.Gang: "true"}}},
+			want:   Group{UID: "ju", Name: "team/j", Size: 5, Whole: 9, Gang: true, Slot: 3, Watched: "ju"},
 		},
 		"a JobSet": {
 			owners: []Owner{{Kind: "Job", Name: "j", UID: "ju", Size: 2}, {Kind: "JobSet", Name: "s", UID: "su", Size: 6}},
@@ -172,7 +172,7 @@ func TestGroupOf(t *testing.T) {
 			change: func(p *corev1.Pod) {
 				p.Labels, p.Annotations = map[string]string{jobSetJobs: "workers", jobSetJob: "1"}, map[string]string{completionIndex: "2"}
 			},
-			owners: []Owner{{Kind: "JobSet", Name: "s", UID: "su", Size: 10, Jobs: []ReplicatedJob{{"driver", 2, 1}, {"workers", 2, 4}}}},
+			owners: []Owner{{Kind: "JobSet", Name: "s", UID: "su", Size: 10, Jobs: []ReplicatedJob{{"driver", 2, 1, 1}, {"workers", 2, 4, 4}}}},
 			want:   Group{UID: "su", Name: "team/s", Size: 10, Gang: true, Slot: 8, Watched: "su"},
 		},
 		"a JobSet whose pods are no gang": {
@@ -184,19 +184,23 @@ func TestGroupOf(t *testing.T) {
 				p.Labels, p.Annotations = map[string]string{lwsName: "lws", lwsGroup: "1", lwsIndex: "2"}, map[string]string{lwsSize: "4"}
 			},
 			owners: []Owner{{Kind: "LeaderWorkerSet", Name: "lws", UID: "lu", Replicas: 2}},
-			want:   Group{UID: "lu.1", Name: "team/lws-1", Size: 4, Gang: true, Slot: 2, Watched: "lu", Index: 1},
+			want:   Group{UID: "lu.1", Name: "team/lws-1", Size: 4, Whole: 4, Gang: true, Slot: 2, Watched: "lu", Index: 1},
 		},
 		"a LeaderWorkerSet that is gone": {
 			change: func(p *corev1.Pod) {
 				p.Labels, p.Annotations = map[string]string{lwsName: "lws", lwsGroup: "1", lwsIndex: "0"}, map[string]string{lwsSize: "4"}
 			},
-			want: Group{UID: "lws.lws-1", Name: "team/lws-1", Size: 4, Gang: true, Slot: 0, Index: 1},
+			want: Group{UID: "lws.lws-1", Name: "team/lws-1", Size: 4, Whole: 4, Gang: true, Slot: 0, Index: 1},
 		},
 		"a LeaderWorkerSet without a size": {change: func(p *corev1.Pod) { p.Labels = map[string]string{lwsName: "lws", lwsGroup: "0"} }, fault: lwsSize},
 		"a PodGroup": {
 			change: func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name} },
 			owners: []Owner{{Kind: "PodGroup", Name: "pg", UID: "pu", Size: 3}, {Kind: "Job", Size: 3}},
-			want:   Group{UID: "pu", Name: "team/pg", Size: 3, Gang: true, Slot: -1, Open: true},
+			want:   Group{UID: "pu", Name: "team/pg", Size: 3, Whole: 3, Gang: true, Slot: -1, Open: true},
+		},
+		"a PodGroup of a JobSet's pods": {
+			owners: []Owner{{Kind: "PodGroup", Name: "pg", UID: "pu", Size: 3}, {Kind: "Job", UID: "ju", Size: 3}, {Kind: "JobSet", UID: "su"}, {Kind: "Workload", UID: "wu"}},
+			want:   Group{UID: "pu", Name: "team/pg", Size: 3, Gang: true, Slot: -1, Open: true, Watched: "su"},
 		},
 		"a PodGroup of nobody": {owners: []Owner{{Kind: "PodGroup", Name: "pg", UID: "pu"}}, fault: "the PodGroup pg has 0 pods at once"},
 	} {
@@ -225,4 +229,25 @@ func TestPlace(t *testing.T) {
 	assert.Equal(t, place, PodOf(p, Group{}).Place)
 	p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: wellknown.Gate}}
 	assert.Zero(t, PodOf(p, Group{}).Place, "a pod with the gate has no place, whatever it says")
+}
+
+func TestRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		phase           corev1.PodPhase
+		reason, message string
+		want            string
+	}{
+		"no room":                   {corev1.PodFailed, "OutOfcpu", "Pod was rejected: Node didn't have enough resource: cpu, requested: 8, used: 4, capacity: 4", "OutOfcpu: Node didn't have enough resource: cpu, requested: 8, used: 4, capacity: 4"},
+		"another label":             {corev1.PodFailed, "NodeAffinity", "Pod was rejected: Predicate NodeAffinity failed: no match", "NodeAffinity: Predicate NodeAffinity failed: no match"},
+		"a device":                  {corev1.PodFailed, "UnexpectedAdmissionError", "Pod was rejected: Allocate failed", "UnexpectedAdmissionError: Allocate failed"},
+		"a reason of a later year":  {corev1.PodFailed, "NotToday", "Pod was rejected: ", "NotToday"},
+		"for a critical pod":        {corev1.PodFailed, "Preempting", "Preempted in order to admit critical pod", "Preempting: Preempted in order to admit critical pod"},
+		"it wrote too much":         {corev1.PodFailed, "Evicted", "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi.", ""},
+		"a container failed":        {corev1.PodFailed, "", "", ""},
+		"its time was over":         {corev1.PodFailed, "DeadlineExceeded", "Pod was active on the node longer than the specified deadline", ""},
+		"it runs, whatever it says": {corev1.PodRunning, "OutOfcpu", "Pod was rejected: x", ""},
+	} {
+		p := &corev1.Pod{Status: corev1.PodStatus{Phase: c.phase, Reason: c.reason, Message: c.message}}
+		assert.Equal(t, c.want, PodOf(p, Group{}).Refused, name)
+	}
 }
