@@ -37,11 +37,12 @@ func runHold(p holds.Program, dir string) int {
 	return standIn(dir, job)
 }
 
-// standIn waits: for SIGUSR1, after which the job has completed, for SIGUSR2, after which it has failed, or for the end of its pods
-// where Slurm ends the job. slurmd kills it when KillWait is over.
+// standIn waits: for SIGWINCH, after which the job has completed, for SIGUSR2, after which it has failed, or for the end of its
+// pods where Slurm ends the job. slurmd kills it when KillWait is over. A signal may come before this program hears of signals.
+// SIGWINCH then does nothing, and the gateway sends it again; SIGUSR2 ends the program, and the job has failed as it should.
 func standIn(dir, job string) int {
 	signals := make(chan os.Signal, 8)
-	ossignal.Notify(signals, unix.SIGUSR1, unix.SIGUSR2, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	ossignal.Notify(signals, unix.SIGWINCH, unix.SIGUSR2, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	var over chan struct{}
 	for {
 		select {
@@ -49,7 +50,7 @@ func standIn(dir, job string) int {
 			return 128 + int(unix.SIGTERM)
 		case s := <-signals:
 			switch {
-			case s == unix.SIGUSR1:
+			case s == unix.SIGWINCH:
 				return agent.ExitOK
 			case s == unix.SIGUSR2:
 				return agent.ExitFailure

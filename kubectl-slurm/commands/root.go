@@ -49,7 +49,7 @@ names the one that is missing. It reads with kubectl exec; status also works wit
 	names.ContextOverrideFlags.ClusterName = clientcmd.FlagInfo{} // --cluster is Slurm's here
 	clientcmd.BindOverrideFlags(o.overrides, flags, names)
 	flags.StringVar(&o.cluster, "cluster", "", "Name of Slurm's cluster, if the namespace has several (its pods' label slurmlet.dev/cluster)")
-	root.AddCommand(newStatus(o), newWhy(o), newLogs(o), newLogin(o), newSSH(o), newDrain(o), newResume(o))
+	root.AddCommand(newStatus(o), newQueue(o), newWhy(o), newLogs(o), newLogin(o), newSSH(o), newDrain(o), newResume(o))
 	_ = root.RegisterFlagCompletionFunc("namespace", cobra.NoFileCompletions)
 	return root
 }

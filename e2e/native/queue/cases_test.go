@@ -271,7 +271,7 @@ func (w *world) refuses() error {
 	if none, err := w.queue.Order(wire.Order{Kind: wire.Cancel, User: user, Job: 4711}); err != nil || !none.None {
 		return fmt.Errorf("a job that is not there: %+v %w", none, err)
 	}
-	if err := w.Slurmctld.Process.Signal(unix.SIGSTOP); err != nil {
+	if err := native.Stop(w.Slurmctld.Process); err != nil {
 		return err
 	}
 	result, err := w.queue.Order(wire.Order{Kind: wire.Look, User: user, Job: 4711})

@@ -2,6 +2,7 @@ package native
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"hash/crc32"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 )
@@ -75,6 +78,23 @@ func named() bool {
 	return run != nil && slices.ContainsFunc(parts.Versions(), func(version string) bool {
 		return strings.Contains(strings.ReplaceAll(run.Value.String(), `\`, ""), version)
 	})
+}
+
+// Stop stops a child of this process. After SIGSTOP alone, others of its threads run on until one has taken the signal: a
+// slurmctld has answered 36 ms later.
+func Stop(p *os.Process) error {
+	if err := p.Signal(unix.SIGSTOP); err != nil {
+		return err
+	}
+	return ignoringEINTR(func() error { return unix.Waitid(unix.P_PID, p.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil) })
+}
+
+func ignoringEINTR(call func() error) error {
+	for {
+		if err := call(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
 }
 
 // Play enters namespaces for as long as the limit. What those inside have said is above the failure.

@@ -2,6 +2,8 @@
 // Kubernetes tell each other something. docs/reference/kubernetes.md is written from it.
 package wellknown
 
+import "slices"
+
 // What says which of Kubernetes' kinds of marks a key is.
 type What string
 
@@ -267,4 +269,9 @@ var Events = []Event{
 	{"NoTask", "Warning", queuedPod, "other pods have all tasks of its Slurm job"},
 	{"NoNode", "Warning", queuedPod, "the controller does not know on which Kubernetes node a Slurm node is"},
 	{"FailedCreate", "Warning", "a PodTemplate", "Kubernetes refuses the set's pods"},
+}
+
+// OfQueue says whether an event of this reason is about a pod in Slurm's queue.
+func OfQueue(reason string) bool {
+	return slices.ContainsFunc(Events, func(e Event) bool { return e.On == queuedPod && e.Reason == reason })
 }

@@ -86,6 +86,10 @@ const (
 	patience = 3
 )
 
+// The signals for the batch script of a job whose pods have ended: SIGWINCH, which Slurm has no name for, and SIGUSR2. A script
+// that does not listen yet outlives the first, and ends by the second.
+const completeSignal, failSignal = "28", "USR2"
+
 // New makes a gateway that has asked nobody.
 func New(o Options) *Gateway {
 	return &Gateway{
@@ -109,6 +113,7 @@ func (g *Gateway) Run(ctx context.Context) {
 				continue
 			}
 		}
+		g.noteJobs()
 		orders, err := g.Controller.ReportJobs(ctx, g.report(whole, results))
 		if err != nil {
 			g.failed(err, tries)
@@ -392,9 +397,9 @@ func (g *Gateway) end(ctx context.Context, o wire.Order) (job uint32, none bool,
 	case o.Kind == wire.Cancel:
 		err = g.Slurm.CancelAs(ctx, a, o.Job)
 	case o.Status == 0:
-		err = g.Slurm.SignalBatchAs(ctx, a, o.Job, "USR1")
+		err = g.Slurm.SignalBatchAs(ctx, a, o.Job, completeSignal)
 	default:
-		err = g.Slurm.SignalBatchAs(ctx, a, o.Job, "USR2")
+		err = g.Slurm.SignalBatchAs(ctx, a, o.Job, failSignal)
 	}
 	return o.Job, false, err
 }
@@ -418,14 +423,28 @@ func refuse(format string, args ...any) error {
 	return &slurm.RefusedError{Text: fmt.Sprintf(format, args...)}
 }
 
-// noteSilence notes whether slurmctld has answered, and how many jobs are known.
+// noteSilence notes whether slurmctld has answered.
 func (g *Gateway) noteSilence(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.status.Jobs, g.status.Silent = len(g.jobs), ""
+	g.status.Silent = ""
 	if err != nil {
 		g.status.Silent = err.Error()
 	}
+}
+
+// noteJobs notes which jobs are known.
+func (g *Gateway) noteJobs() {
+	states, waiting := map[string]int{}, map[string]int{}
+	for _, j := range g.jobs {
+		states[j.State]++
+		if j.State == "PENDING" {
+			waiting[j.Reason]++
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.status.Jobs, g.status.States, g.status.Waiting, g.status.Asked = len(g.jobs), states, waiting, g.asked
 }
 
 func (g *Gateway) failed(err error, tries int) {
@@ -445,7 +464,7 @@ func (g *Gateway) connected(tries int) {
 	if !g.status.Connected {
 		g.status.Connected, g.status.Since = true, time.Now()
 	}
-	g.status.Fault = ""
+	g.status.Fault, g.status.Ordered = "", time.Now()
 	g.mu.Unlock()
 	if tries > patience {
 		g.Log(slog.LevelInfo, "the controller takes the reports of jobs of Kubernetes' pods again")

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -180,7 +181,7 @@ func TestEnds(t *testing.T) {
 		did   string
 	}{
 		"cancel":       {wire.Order{Kind: wire.Cancel, User: "alice", Job: 7}, wire.OrderResult{Job: 7}, "cancel alice"},
-		"completed":    {wire.Order{Kind: wire.Finish, User: "alice", Job: 7}, wire.OrderResult{Job: 7}, "USR1"},
+		"completed":    {wire.Order{Kind: wire.Finish, User: "alice", Job: 7}, wire.OrderResult{Job: 7}, "28"},
 		"failed":       {wire.Order{Kind: wire.Finish, User: "alice", Job: 7, Status: 137}, wire.OrderResult{Job: 7}, "USR2"},
 		"look":         {wire.Order{Kind: wire.Look, User: "alice", Job: 7}, wire.OrderResult{Job: 7}, ""},
 		"gone":         {wire.Order{Kind: wire.Cancel, User: "alice", Job: 4}, wire.OrderResult{Job: 4, None: true}, ""},
@@ -256,6 +257,28 @@ func TestReports(t *testing.T) {
 	delete(w.jobs, 7)
 	require.NoError(t, g.askForAll(t.Context()))
 	require.True(t, g.report(false, nil).Jobs[0].Gone)
+}
+
+// TestRows: people see how many jobs are in which state, why they wait, and how old that is.
+func TestRows(t *testing.T) {
+	w := &world{jobs: map[uint32]slurm.CommentedJob{
+		7: job(7, "alice", comment, "PENDING"), 8: job(8, "alice", comment, "RUNNING"), 9: job(9, "alice", comment, "PENDING"), 10: job(10, "alice", comment, "PENDING"),
+	}}
+	for id, reason := range map[uint32]string{7: "Priority", 9: "Priority", 10: "Resources"} {
+		j := w.jobs[id]
+		j.Reason = reason
+		w.jobs[id] = j
+	}
+	g := newGateway(w)
+	require.NoError(t, g.askForAll(t.Context()))
+	g.noteJobs()
+	rows := map[string]string{}
+	g.Status().Rows(func(name, format string, args ...any) { rows[name] = fmt.Sprintf(format, args...) })
+	require.Contains(t, rows["Gateway"], "waits for the controller; users alice, system from uid 1000; 4 jobs of Kubernetes' pods")
+	require.Contains(t, rows["Queue"], "3 PENDING, 1 RUNNING (waiting: 2 Priority, 1 Resources); slurmctld told of all at "+time.Now().Format("2006-"))
+	g.connected(0)
+	g.Status().Rows(func(name, format string, args ...any) { rows[name] = fmt.Sprintf(format, args...) })
+	require.Contains(t, rows["Gateway"], ", which answered last at ")
 }
 
 // TestRun: a new controller gets all jobs, and results once.

@@ -1,7 +1,10 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,9 +20,15 @@ type Status struct {
 	Connected bool      `json:"connected"`
 	Since     time.Time `json:"since,omitzero"`
 	Fault     string    `json:"fault,omitempty"`
-	// Jobs are those of groups that slurmctld has. Silent is why slurmctld has not told lately.
-	Jobs   int    `json:"jobs"`
-	Silent string `json:"silent,omitempty"`
+	// Jobs are those of groups that slurmctld has, States how many are in which state, and Waiting why how many of them wait.
+	Jobs    int            `json:"jobs"`
+	States  map[string]int `json:"states,omitempty"`
+	Waiting map[string]int `json:"waiting,omitempty"`
+	// Asked is when slurmctld has told of all of them last. Silent is why it has not told lately.
+	Asked  time.Time `json:"asked,omitzero"`
+	Silent string    `json:"silent,omitempty"`
+	// Ordered is when the controller has answered a report last: it does within half a minute, also where it has no order.
+	Ordered time.Time `json:"ordered,omitzero"`
 	// Done, Refused and Unknown count orders by what has become of them.
 	Done    map[wire.OrderKind]int `json:"done,omitempty"`
 	Refused int                    `json:"refused,omitempty"`
@@ -65,7 +74,13 @@ func (s *Status) Rows(row func(name, format string, args ...any)) {
 	if s.Connected {
 		state = "connected since " + s.Since.Format(time.RFC3339)
 	}
+	if !s.Ordered.IsZero() {
+		state += ", which answered last at " + s.Ordered.Format(time.RFC3339)
+	}
 	row("Gateway", "%s; users %s from uid %d; %d jobs of Kubernetes' pods", state, strings.Join(s.Users, ", "), s.LeastUID, s.Jobs)
+	if s.Jobs > 0 {
+		row("Queue", "%s%s; slurmctld told of all at %s", amounts(s.States), within(s.Waiting), s.Asked.Format(time.RFC3339))
+	}
 	var counts []string
 	for _, kind := range kinds {
 		if n := s.Done[kind]; n > 0 {
@@ -84,6 +99,23 @@ func (s *Status) Rows(row func(name, format string, args ...any)) {
 	if s.LastRefused != "" {
 		row("Refused last", "%s", s.LastRefused)
 	}
+}
+
+// amounts are "3 PENDING, 1 RUNNING", the most first.
+func amounts(of map[string]int) string {
+	words := slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(of[b]-of[a], cmp.Compare(a, b)) })
+	for i, word := range words {
+		words[i] = fmt.Sprintf("%d %s", of[word], word)
+	}
+	return strings.Join(words, ", ")
+}
+
+// within is why jobs wait, in parentheses.
+func within(waiting map[string]int) string {
+	if len(waiting) == 0 {
+		return ""
+	}
+	return " (waiting: " + amounts(waiting) + ")"
 }
 
 // Metrics are those of a gateway. docs/reference/metrics-list.md lists them all.
