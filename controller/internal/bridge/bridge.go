@@ -380,10 +380,10 @@ func (b *Bridge) judge(ctx context.Context, p *corev1.Pod) (spec queue.Spec, g q
 	if uid := p.Annotations[wellknown.Group]; uid != "" && !queue.Gated(p) && uid != g.UID {
 		g.UID, g.Gang, g.Size = uid, true, 1<<16 // its owner is gone, or is not known now
 	}
-	owner, _ = watch(owners, g.Watched)
+	owner = watch(owners, g.Watched)
 	pods := b.together(g, p)
 	if g.Open {
-		podGroup, _ = watch(owners, g.UID)
+		podGroup = watch(owners, g.UID)
 		if g.Size = max(g.Size, alive(pods)); g.Whole > 0 {
 			g.Whole = g.Size
 		}

@@ -132,17 +132,19 @@ func (c *ownerCache) fresh(ctx context.Context, namespace string, w watched) (ow
 	return ownerOf(object), true, nil
 }
 
-// watch says how an owner is asked for, which was found for a pod; false if nobody watches it.
-func watch(owners []queue.Owner, uid string) (watched, bool) {
+// watch says how an owner is asked for, which was found for a pod; the zero value if nobody watches it.
+func watch(owners []queue.Owner, uid string) watched {
 	for _, o := range owners {
 		if uid == "" || o.UID != uid {
 			continue
 		}
 		version, err := schema.ParseGroupVersion(o.APIVersion)
-		resource, known := resources[schema.GroupKind{Group: version.Group, Kind: o.Kind}]
-		return watched{version.WithResource(resource), o.Name, o.UID}, err == nil && known
+		if resource, known := resources[schema.GroupKind{Group: version.Group, Kind: o.Kind}]; err == nil && known {
+			return watched{version.WithResource(resource), o.Name, o.UID}
+		}
+		return watched{}
 	}
-	return watched{}, false
+	return watched{}
 }
 
 type getter func(ctx context.Context, of schema.GroupVersionResource, namespace, name, uid string) (*unstructured.Unstructured, error)

@@ -58,13 +58,22 @@ func (w *world) label() string {
 	return strings.TrimSpace(label)
 }
 
-// finished ends a job of pods, as its pods have ended.
+// finished ends a job of pods, as its pods have ended. A script that does not listen yet misses the order, so it is repeated,
+// as the controller does it.
 func (w *world) finished(job uint32) error {
 	w.queue.SetPods(job, "n1")
-	if _, err := w.queue.Done(wire.Order{Kind: wire.Finish, User: user, Job: job}); err != nil {
-		return err
+	runs := func() bool {
+		_, err := w.queue.Done(wire.Order{Kind: wire.Look, User: user, Job: job})
+		return err != nil || w.queue.Job(job).State != "COMPLETED"
 	}
-	return w.becomes(job, "COMPLETED")
+	err := native.Within(limit, fmt.Sprintf("job %d is not COMPLETED", job), func() bool {
+		_, _ = w.queue.Done(wire.Order{Kind: wire.Finish, User: user, Job: job}) // what has ended refuses it
+		return stays(2*time.Second, "", runs) != nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %+v", err, w.queue.Job(job))
+	}
+	return nil
 }
 
 // sharedByLabel: jobs of pods share a node with each other (sharing: kubernetes of charts/slurm), and never with an ordinary
