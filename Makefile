@@ -17,6 +17,7 @@ RECORDS ?= 2000
 WANTED  ?= 1000
 WAITING ?= 500
 QUEUED  ?= 1000
+STARTS  ?= 100
 EDITS   ?= 200
 # The product's packages, for make cover.
 COVER   ?= ./... ./controller/... ./kubectl-slurm/...
@@ -34,7 +35,7 @@ MUTATIONS ?= 1000
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := build
-.PHONY: help build dev test test-full unit cover vuln e2e registry tools roots kernel node kubernetes workloads native limits kube e2e-kube controller charts images chaos scale steps edits oracle bench bench-controller bench-elastic bench-queue short lint cases fuzz up down kube-up kube-down clean
+.PHONY: help build dev test test-full unit cover vuln e2e registry tools roots kernel node kubernetes workloads native limits kube e2e-kube controller charts images chaos scale steps edits oracle bench bench-controller bench-elastic bench-queue bench-starts short lint cases fuzz up down kube-up kube-down clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -139,8 +140,11 @@ bench-controller: build $(HELM) ## what PODS=2000 pods and as many agents cost t
 bench-elastic: build $(HELM) ## what RECORDS=2000 elastic nodes cost, WANTED=1000 of them at once, and WAITING=500 jobs: slurmctld, its agent, the controller, kube-apiserver
 	HELM=$(HELM) $(GO) test -tags e2e -count=1 -timeout 20m -v -run TestElasticBench ./e2e/controller -records $(RECORDS) -wanted $(WANTED) -waiting $(WAITING)
 
-bench-queue: build $(HELM) ## what QUEUED=1000 pods in Slurm's queue, on as many nodes, cost the controller and kube-apiserver
-	HELM=$(HELM) $(GO) test -tags e2e -count=1 -timeout 20m -v -run TestQueueBench ./e2e/controller -queued $(QUEUED)
+bench-queue: build $(HELM) ## what QUEUED=1000 pods in Slurm's queue cost: the controller and kube-apiserver on as many nodes, and a real slurmctld on four
+	HELM=$(HELM) $(GO) test -tags e2e -count=1 -timeout 4h -v -run 'TestQueueBench|TestQueue/26.05/many_pods' ./e2e/controller -queued $(QUEUED)
+
+bench-starts: build images $(HELM) ## how long STARTS=100 pods take from Slurm's grant to the start of their container on real Kubernetes, beside the same pods without Slurm (SLURM=24.11 or 26.05)
+	HELM=$(HELM) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 60m -v -run TestStarts ./e2e/kube -starts $(STARTS)
 
 chaos: build ## jobs while pods, daemons and cables fail, also over an elastic set (CHAOS=10m, SLURMLET_CHAOS_SEED=n repeats one)
 	SLURMLET_CHAOS_TIME=$(CHAOS) $(GO) test -tags e2e -count=1 -timeout 2h -v -run TestChaos ./e2e ./e2e/native/elastic

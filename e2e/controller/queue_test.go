@@ -60,6 +60,8 @@ func TestQueue(t *testing.T) {
 				{"a pod that its kubelet refuses", kubeletRefuses, false},
 				{"a pod that is not bound", notBound, true},
 				{"a late pod of a gang", latePod, true},
+				{"many pods", manyPods, true},
+				{"fair share", fairShare, true}, // the last one, because Slurm has accounting from there on
 			} {
 				if one.long && !given.Full && !asked(strings.ReplaceAll(one.name, " ", "_")) {
 					continue

@@ -68,6 +68,8 @@ type Job struct {
 	Memory                         int64 `json:"-"` // on all of its nodes
 	// NodeList is a host list. Features is the job's constraint, and Licenses what it wants or has of them.
 	NodeList, Features, Reservation, Licenses string `json:"-"`
+	// Pods are the pods that the job stands for in Slurm's queue, NAMESPACE/NAME, as its comment says; empty for other jobs.
+	Pods string `json:"-"`
 }
 
 // shownJob is a job of Slurm's JSON, with what Job has in another form.

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -534,14 +533,4 @@ func (b *Bridge) Stats() (phases map[queue.Phase]int, sent map[wire.OrderKind]ui
 		}
 	}
 	return phases, sent
-}
-
-// groupOf is the group's UID that a job's comment names.
-func groupOf(comment string) string {
-	rest, is := strings.CutPrefix(comment, wire.GroupComment)
-	if !is {
-		return ""
-	}
-	uid, _, _ := strings.Cut(rest, " ")
-	return uid
 }

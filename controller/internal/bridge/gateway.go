@@ -118,7 +118,7 @@ func (b *Bridge) result(t *term, o *order, result wire.OrderResult, told []wire.
 func (b *Bridge) jobIs(t *term, c *cluster, name string, j wire.QueuedJob) {
 	uid, known := c.jobs[j.ID]
 	if !known {
-		uid = groupOf(j.Comment)
+		uid, _ = wire.GroupOf(j.Comment)
 	}
 	g := t.groups[uid]
 	if g == nil {

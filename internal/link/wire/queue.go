@@ -1,6 +1,9 @@
 package wire
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Kubernetes' pods wait in Slurm's queue. Three parties speak of them, always with the replica that writes (421 names
 // no other one: the Service leads to it soon), and with the pods' tokens as in Report:
@@ -19,6 +22,14 @@ import "time"
 // GroupComment begins the comment of a job that stands for a group of pods: slurmlet.dev/group=UID NAMESPACE/NAME. What
 // follows the group's UID is for people.
 const GroupComment = "slurmlet.dev/group="
+
+// GroupOf are the group's UID that a job's comment names, and its NAMESPACE/NAME; empty for other comments.
+func GroupOf(comment string) (uid, name string) {
+	if rest, is := strings.CutPrefix(comment, GroupComment); is {
+		uid, name, _ = strings.Cut(rest, " ")
+	}
+	return uid, name
+}
 
 // HoldScript is the batch script of such a job, the only one that a gateway submits.
 const HoldScript = "#!/bin/sh\nexec /run/slurmlet/hold\n"

@@ -62,6 +62,7 @@ const jobsOnPage = 25
 // JobRow is a job in the table.
 type JobRow struct {
 	ID, Name, User, Account, Partition string
+	Pods                               string // which wait in Slurm's queue by the job, NAMESPACE/NAME
 	State, Class, Flags                string
 	Nodes, CPUs, GPUs, Memory          string
 	// Time is how long it runs or waits, and Until when it ends or is expected to start.
@@ -155,7 +156,7 @@ func jobID(j *slurm.Job) string {
 func (c *cluster) jobRow(j *slurm.Job) JobRow {
 	state := j.State.Base()
 	row := JobRow{
-		ID: jobID(j), Name: plain(j.Name, 60), User: plain(cmp.Or(j.User, strconv.Itoa(j.UID)), 40), Account: plain(j.Account, 40),
+		ID: jobID(j), Name: plain(j.Name, 60), Pods: plain(j.Pods, 120), User: plain(cmp.Or(j.User, strconv.Itoa(j.UID)), 40), Account: plain(j.Account, 40),
 		Partition: plain(strings.Join(j.Partitions, ","), 60), State: plain(strings.ToLower(state), 30), Class: "s-" + jobClass(state),
 		Flags: plain(strings.ToLower(strings.Join(j.State.Flags(), ", ")), 60), Nodes: count(j.Nodes), CPUs: count(j.CPUs),
 		Memory: size(j.Memory << 20), Where: plain(j.NodeList, 60),

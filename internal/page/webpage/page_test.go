@@ -72,7 +72,7 @@ func TestStrangersAreToldNoName(t *testing.T) {
 		n.State = []string{"DOWN", "DRAIN"}
 	}
 	v.Jobs = clusterview.JobsOf(slurm.Job{
-		ID: 1, Tasks: 1, Name: mark, User: mark, Account: mark, QOS: mark, State: []string{"PENDING"}, Reason: mark + " of a plugin", NodeList: mark, Features: mark, Reservation: mark,
+		ID: 1, Tasks: 1, Name: mark, Pods: mark, User: mark, Account: mark, QOS: mark, State: []string{"PENDING"}, Reason: mark + " of a plugin", NodeList: mark, Features: mark, Reservation: mark,
 		Partitions: []string{"cpu"},
 	})
 	v.Reservations = []clusterview.Reservation{{Name: mark, NodeList: mark}}
@@ -137,7 +137,7 @@ func hostile(text string) *pagefacts.Facts {
 	}
 	v.Partitions = []clusterview.Partition{{Name: "p" + text, State: "s" + text, Nodes: 2, Default: true}}
 	v.Jobs = clusterview.JobsOf(
-		slurm.Job{ID: 1, Tasks: 1, Name: "j" + text, User: "u" + text, Account: "a" + text, State: []string{"PENDING", "f" + text}, Reason: "r" + text, Partitions: []string{"p" + text}},
+		slurm.Job{ID: 1, Tasks: 1, Name: "j" + text, Pods: "k" + text, User: "u" + text, Account: "a" + text, State: []string{"PENDING", "f" + text}, Reason: "r" + text, Partitions: []string{"p" + text}},
 		slurm.Job{ID: 2, Tasks: 1, Name: "j" + text, User: "u" + text, State: []string{"RUNNING"}, NodeList: "l" + text, Start: ago(time.Hour), Partitions: []string{"p" + text}},
 	)
 	v.Reservations = []clusterview.Reservation{{Name: "n" + text, NodeList: "l" + text, Flags: []string{"f" + text}}}

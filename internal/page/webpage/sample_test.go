@@ -125,6 +125,9 @@ func sampleJobs(jobs int, nodes []slurm.Node) clusterview.Jobs {
 		case i%10 == 8:
 			j.ArrayID, j.ArrayTask, j.Tasks = j.ID, "8-20%4", 13
 		}
+		if i%10 == 7 {
+			j.Pods = "hpc/" + j.Name
+		}
 		if j.Reason == "JobHeldUser" {
 			j.Held, j.Priority = true, 0
 		}

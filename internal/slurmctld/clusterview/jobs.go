@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -22,7 +23,7 @@ var jobFields = []string{
 	"Reason", "PriorityLong",
 	"SubmitTime", "EligibleTime", "StartTime", "EndTime", "TimeLimit", "NumNodes", "MaxNodes", "NumCPUs",
 	"tres-alloc", "tres-per-job", "tres-per-node", "tres-per-task", "NumTasks",
-	"RestartCnt", "NodeList", "Feature", "Reservation", "Licenses", "Name",
+	"RestartCnt", "NodeList", "Feature", "Reservation", "Licenses", "Comment", "Name",
 }
 
 // The columns' places.
@@ -57,6 +58,7 @@ const (
 	colFeatures
 	colReservation
 	colLicenses
+	colComment
 	colName
 )
 
@@ -151,6 +153,7 @@ func jobOf(columns []string) (j slurm.Job, err error) {
 	j.GPUs = r.gpus(columns, j.Nodes)
 	j.NodeList, j.Features = known(columns[colNodeList]), known(columns[colFeatures])
 	j.Reservation, j.Licenses = known(columns[colReservation]), known(columns[colLicenses])
+	_, j.Pods = wire.GroupOf(columns[colComment])
 	return j, r.err
 }
 

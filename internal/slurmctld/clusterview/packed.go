@@ -8,7 +8,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
-// Jobs are the jobs of a View. A cluster may have 100,000 jobs, so they are kept packed in 116 bytes
+// Jobs are the jobs of a View. A cluster may have 100,000 jobs, so they are kept packed in 120 bytes
 // each, and a Job is made when somebody looks at it.
 type Jobs struct {
 	n      int
@@ -22,12 +22,12 @@ const chunk = 1 << 10
 
 // packedJob has texts and lists by their place in Jobs, and times in seconds since 1970.
 type packedJob struct {
-	id, array, het                                                                    uint32
-	task, name, user, account, qos, reason, nodeList, features, reservation, licenses uint32
-	partitions, state                                                                 uint32
-	tasks, uid, priority, nodes, maxNodes, cpus, gpus, restarts                       uint32
-	submit, eligible, start, end                                                      uint32
-	limit, memory                                                                     uint32
+	id, array, het                                                                          uint32
+	task, name, user, account, qos, reason, nodeList, features, reservation, licenses, pods uint32
+	partitions, state                                                                       uint32
+	tasks, uid, priority, nodes, maxNodes, cpus, gpus, restarts                             uint32
+	submit, eligible, start, end                                                            uint32
+	limit, memory                                                                           uint32
 }
 
 // JobsOf packs jobs.
@@ -74,7 +74,7 @@ func (j Jobs) unpack(i int, into *slurm.Job) {
 	into.Nodes, into.MaxNodes, into.CPUs, into.GPUs = int(p.nodes), int(p.maxNodes), int(p.cpus), int(p.gpus)
 	into.Memory, into.Restarts = int64(p.memory), int(p.restarts)
 	into.NodeList, into.Features = j.texts[p.nodeList], j.texts[p.features]
-	into.Reservation, into.Licenses = j.texts[p.reservation], j.texts[p.licenses]
+	into.Reservation, into.Licenses, into.Pods = j.texts[p.reservation], j.texts[p.licenses], j.texts[p.pods]
 }
 
 // packer makes Jobs. Equal texts and lists have one place.
@@ -106,6 +106,7 @@ func (p *packer) add(j *slurm.Job) {
 		nodes: uint32(j.Nodes), maxNodes: uint32(j.MaxNodes), cpus: uint32(j.CPUs), memory: uint32(min(j.Memory, 1<<32-1)),
 		gpus: uint32(j.GPUs), restarts: uint32(j.Restarts),
 		nodeList: p.text(j.NodeList), features: p.text(j.Features), reservation: p.text(j.Reservation), licenses: p.text(j.Licenses),
+		pods: p.text(j.Pods),
 	})
 	p.jobs.n++
 }

@@ -328,9 +328,11 @@ func TestTextsOfUsers(t *testing.T) {
 		}
 		columns[colState], columns[colTimeLimit], columns[colNodes], columns[colTRESPerNode] = "PENDING", "UNLIMITED", "2", request
 		columns[colUserID], columns[colTasks] = "-2", "4294967294" // a uid above the signed numbers, and NO_VAL
+		columns[colComment] = "slurmlet.dev/group=4f6c hpc/train"
 		j, err := jobOf(columns)
 		require.NoError(t, err, request)
 		assert.Equal(t, want, j.GPUs, request)
 		assert.Equal(t, 4294967294, j.UID)
+		assert.Equal(t, "hpc/train", j.Pods)
 	}
 }
