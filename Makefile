@@ -127,9 +127,9 @@ e2e-kube: build images $(HELM) $(DISTRIBUTION) ## the charts on real Kubernetes,
 edits: build images $(HELM) ## how soon EDITS=200 edits of a ConfigMap are live on real Kubernetes, half of them under load (SLURM=24.11 or 26.05)
 	HELM=$(HELM) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 100m -v -run TestEdits ./e2e/kube -edits $(EDITS)
 
-kube: $(BUILT) $(HELM) $(DISTRIBUTION) ## of e2e-kube, one whole install of both charts: kubectl slurm, Prometheus, jobs, an image without slurmlet, a pod deleted under a job, elastic sets, uninstall, and five people with ssh, accounting and REST
+kube: $(BUILT) $(HELM) $(DISTRIBUTION) ## of e2e-kube, one whole install of both charts: kubectl slurm, Prometheus, jobs, an image without slurmlet, a pod deleted under a job, uninstall, and five people with ssh, accounting and REST
 	HELM=$(HELM) DISTRIBUTION=$(DISTRIBUTION) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 55m -v ./e2e/kube \
-		-run 'TestKube/(the_controller_is|the_chart_is_(installed,_and|uninstalled)|kubectl_slurm_shows|a_real_Prometheus|a_plain_image|a_pod_with_a_job|a_chart_with_elastic|an_elastic_set|the_elastic_sets|accounting_and|five_people)'
+		-run 'TestKube/(the_controller_is|the_chart_is_(installed,_and|uninstalled)|kubectl_slurm_shows|a_real_Prometheus|a_plain_image|a_pod_with_a_job|accounting_and|five_people)'
 
 controller: $(BUILT) $(HELM) ## the controller with real etcd and kube-apiserver: names, tokens, outages
 	HELM=$(HELM) $(GO) test -tags e2e -count=1 -parallel 3 -timeout $(if $(SLURMLET_E2E_FULL),4h,38m) -v ./e2e/controller

@@ -168,7 +168,10 @@ func (q *queueBed) withAccounting() {
 	dbd.Stdout, dbd.Stderr = log, log
 	require.NoError(q, dbd.Start())
 	q.eventually(patience, "slurmdbd answers", succeeds("/usr/bin/sacctmgr", "--immediate", "show", "cluster"))
-	q.slurmctldAway()() // it registers its cluster
+	back := q.slurmctldAway()
+	// slurmctld of 24.11 has made up a ClusterID, and ends where slurmdbd has another one
+	require.NoError(q, os.Remove(filepath.Join(q.slurm.Root, "run/slurmctld/state/clustername")))
+	back() // it registers its cluster
 	q.eventually(patience, "slurmdbd knows the cluster", func() bool {
 		return succeeds("/usr/bin/sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=Cluster")() && strings.TrimSpace(said) == "native"
 	})
