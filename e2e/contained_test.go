@@ -94,11 +94,23 @@ func (w *contained) bundles(t *testing.T) {
 func (w *contained) saves(t *testing.T) {
 	t.Helper()
 	const file = "/shared/saved.sqsh"
-	save := []string{"--container-image=/srv/image", "--container-name=saved", "--container-writable", "--container-save=" + file}
-	id := w.runs(t, save, "trap 'exit 0' TERM; while :; do sleep 0.1; done")
+	save := func(name string) []string {
+		return []string{"--container-image=/srv/image", "--container-name=" + name, "--container-writable", "--container-save=" + file}
+	}
+	id := w.runs(t, save("saved"), "trap 'exit 0' TERM; while :; do sleep 0.1; done")
 	w.as(t, "alice", w.login, "scancel", "--batch", "--signal=TERM", id)
 	w.leaves(t, id, "COMPLETED")
 	assert.Equal(t, "hsqs", w.run(t, w.node, "head", "-c", "4", file))
+
+	// one that the job has no memory for leaves the file as it was, and nothing of its own
+	before := w.run(t, w.node, "cksum", file)
+	w.run(t, w.node, "sh", "-c", "head -c 60000000 /dev/urandom >/srv/image/big")
+	id = w.runs(t, save("large"), "trap 'exit 0' TERM; while :; do sleep 0.1; done")
+	w.as(t, "alice", w.login, "scancel", "--batch", "--signal=TERM", id)
+	w.says(t, "as where memory is short: it takes up to 256 MiB")
+	w.leaves(t, id, "OUT_OF_MEMORY")
+	assert.Equal(t, before, w.run(t, w.node, "cksum", file))
+	assert.NotContains(t, w.run(t, w.node, "ls", "-A", "/shared"), ".slurmlet-save-")
 }
 
 // privateJobs: a job's directories are its own in an unprivileged pod, count as its memory, and are gone after it.
@@ -245,9 +257,15 @@ func (w *contained) runs(t *testing.T, options []string, script string) (id stri
 
 func (w *contained) isUp(t *testing.T) {
 	t.Helper()
-	until(t, "the job has run", func() (bool, string) {
+	w.says(t, "\nup\n")
+}
+
+// says waits until the job's output, with an empty line before it, has a text.
+func (w *contained) says(t *testing.T, text string) {
+	t.Helper()
+	until(t, "the job says "+text, func() (bool, string) {
 		said := w.run(t, w.login, "sh", "-c", "cat /shared/contained.out; true")
-		if strings.Contains("\n"+said, "\nup\n") {
+		if strings.Contains("\n"+said, text) {
 			return true, ""
 		}
 		return false, said + w.run(t, w.slurmctld, "scontrol", "--oneliner", "show", "job") + w.run(t, w.node, "pgrep", "-al", ".")

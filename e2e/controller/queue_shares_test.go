@@ -86,7 +86,7 @@ func (q *queueBed) turn(when string, slurmFirst bool) {
 		p = q.runs(fmt.Sprintf("share-%d", q.count), time.Second, nil)
 		pod = q.job(p.Name)
 	}
-	submitJob := func() { job = q.sbatch("true", "--uid=bob", "--nodes=4", "--exclusive") }
+	submitJob := func() { job = q.sbatch("sleep 2", "--uid=bob", "--nodes=4", "--exclusive") }
 	if slurmFirst {
 		submitPod()
 		submitJob()

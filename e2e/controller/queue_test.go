@@ -60,6 +60,14 @@ func TestQueue(t *testing.T) {
 				{"a pod that its kubelet refuses", kubeletRefuses, false},
 				{"a pod that is not bound", notBound, true},
 				{"a late pod of a gang", latePod, true},
+				{"a time limit", timeLimit, true},
+				{"pods of a Job that fail", failingPods, true},
+				{"a Job that is suspended", suspendedJob, true},
+				{"a comment that its user alters", alteredComment, true},
+				{"a job that Slurm suspends", suspendedBySlurm, true},
+				{"pods that are evicted", evictions, true},
+				{"a pod of slurmd's that is deleted", slurmdEnds, true},
+				{"a slurmctld without its jobs", lostState, true},
 				{"many pods", manyPods, true},
 				{"fair share", fairShare, true}, // the last one, because Slurm has accounting from there on
 			} {
@@ -476,10 +484,17 @@ func (q *queueBed) gatewayAway() (back func()) {
 	require.NoError(q, unix.Kill(q.login.PID(), unix.SIGKILL))
 	<-q.login.Exited
 	return func() {
-		q.login = &native.Node{Name: q.login.Name, IP: q.login.IP, Role: "login", Ready: make(chan struct{}), Waiting: make(chan struct{}), Exited: make(chan struct{})}
-		require.NoError(q, q.slurm.Start(q.login, q.environ[q.login.Name]...))
-		require.NoError(q, q.login.AwaitReady(patience))
+		q.login = q.anew(q.login)
 	}
+}
+
+// anew starts a pod's container again, which has ended.
+func (q *queueBed) anew(old *native.Node) *native.Node {
+	q.Helper()
+	n := &native.Node{Name: old.Name, IP: old.IP, Role: old.Role, Ready: make(chan struct{}), Waiting: make(chan struct{}), Exited: make(chan struct{})}
+	require.NoError(q, q.slurm.Start(n, q.environ[n.Name]...))
+	require.NoError(q, n.AwaitReady(patience))
+	return n
 }
 
 func (q *queueBed) apiAway() (back func()) {

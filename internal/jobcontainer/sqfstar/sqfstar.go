@@ -33,12 +33,17 @@ func Find() (string, error) {
 // Cancelled says whether a write has failed because somebody has ended the program: Slurm signals all processes of a
 // step at once.
 func Cancelled(err error) bool {
+	return endedBy(err, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+}
+
+// endedBy says whether one of these signals has ended a program.
+func endedBy(err error, signals ...syscall.Signal) bool {
 	exit, is := errors.AsType[*exec.ExitError](err)
 	if !is {
 		return false
 	}
 	status, is := exit.Sys().(syscall.WaitStatus)
-	return is && status.Signaled() && slices.Contains([]syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}, status.Signal())
+	return is && status.Signaled() && slices.Contains(signals, status.Signal())
 }
 
 // memory is what sqfstar may use for its queues, in MiB. Of itself it takes a quarter of the machine's.
@@ -82,6 +87,9 @@ func Write(ctx context.Context, program, name string, to *os.File, feed func(io.
 	if failed := cmd.Wait(); failed != nil || err != nil {
 		if failed != nil {
 			err = nil // that it read no more
+		}
+		if endedBy(failed, syscall.SIGKILL) && ctx.Err() == nil {
+			return fmt.Errorf("cannot write %s: %s: %w, as where memory is short: it takes up to %d MiB", name, program, failed, memory)
 		}
 		return fmt.Errorf("cannot write %s: %s: %w: %s", name, program, errors.Join(failed, err), strings.TrimSpace(said.String()))
 	}

@@ -67,3 +67,15 @@ func TestEndOfArchive(t *testing.T) {
 		require.NoError(t, to.Close())
 	}
 }
+
+// TestShortOfMemory: who reads that the program was killed learns what it needs.
+func TestShortOfMemory(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "program")
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\nkill -9 $$\n"), 0o755))
+	to, err := os.Create(filepath.Join(t.TempDir(), "to"))
+	require.NoError(t, err)
+	defer to.Close()
+	err = Write(t.Context(), program, "a.sqsh", to, func(io.Writer) error { return nil })
+	require.EqualError(t, err, "cannot write a.sqsh: "+program+": signal: killed, as where memory is short: it takes up to 256 MiB")
+	require.False(t, Cancelled(err))
+}
