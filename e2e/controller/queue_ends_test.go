@@ -57,13 +57,13 @@ func (q *queueBed) podsOf(job string, n int) (pods []corev1.Pod) {
 	return pods
 }
 
-// failingPods: each pod of a Job has a job of Slurm's, which fails with it.
+// failingPods: each pod of a Job has a job of Slurm's, which has its exit status.
 func failingPods(q *queueBed) {
 	q.plainJob("fails", 1, map[string]string{runFor: "1s", exitWith: "3"})
 	for _, p := range q.podsOf("fails", 2) {
 		job := q.job(p.Name)
 		q.becomes(job, "FAILED")
-		assert.Contains(q, q.command("scontrol", "show", "job", job), "ExitCode=1:0")
+		assert.Contains(q, q.command("scontrol", "show", "job", job), "ExitCode=3:0")
 	}
 	q.eventually(patience, "the Job has failed", func() bool {
 		j, err := q.kube.BatchV1().Jobs("team").Get(q.Context(), "fails", metav1.GetOptions{})

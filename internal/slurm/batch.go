@@ -207,6 +207,15 @@ func (s Scontrol) CancelAs(ctx context.Context, a *Account, job uint32) error {
 	return s.scancelAs(ctx, a, strconv.FormatUint(uint64(job), 10))
 }
 
+// CommentAs gives a job another comment, as its user. A job that has ended is no error.
+func (s Scontrol) CommentAs(ctx context.Context, a *Account, job uint32, comment string) error {
+	cmd := exec.CommandContext(ctx, s.Path, "update", fmt.Sprintf("jobid=%d", job), "comment="+comment)
+	if _, err := s.command(ctx, "scontrol update", s.as(a, cmd)); !over(err) {
+		return err
+	}
+	return nil
+}
+
 // SignalBatchAs sends a signal to a job's batch script alone, as a user. A job that has ended is no error.
 func (s Scontrol) SignalBatchAs(ctx context.Context, a *Account, job uint32, signal string) error {
 	return s.scancelAs(ctx, a, "--verbose", "--batch", "--signal="+signal, strconv.FormatUint(uint64(job), 10))

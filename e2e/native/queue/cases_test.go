@@ -64,7 +64,7 @@ func (w *world) whole() error {
 		status int
 		state  string
 		exit   string
-	}{{0, "COMPLETED", "0:0"}, {7, "FAILED", "1:0"}} {
+	}{{0, "COMPLETED", "0:0"}, {7, "FAILED", "7:0"}} {
 		for _, n := range []string{"n1", "n2"} {
 			w.queue.SetPods(job, n)
 		}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"strconv"
 	"strings"
 	"time"
 )
@@ -27,8 +28,27 @@ const GroupComment = "slurmlet.dev/group="
 func GroupOf(comment string) (uid, name string) {
 	if rest, is := strings.CutPrefix(comment, GroupComment); is {
 		uid, name, _ = strings.Cut(rest, " ")
+		name, _, _ = strings.Cut(name, " ")
 	}
 	return uid, name
+}
+
+// statusMark is before the exit status of a group's pods, the last word of the job's comment.
+const statusMark = " exit="
+
+// WithStatus is a group's comment with the exit status of its pods, which the job's batch script then has, too.
+func WithStatus(comment string, status int) string {
+	comment, _, _ = strings.Cut(comment, statusMark)
+	return comment + statusMark + strconv.Itoa(status)
+}
+
+// StatusOf is the exit status that a group's comment has; 1 where it has none.
+func StatusOf(comment string) int {
+	_, text, _ := strings.Cut(comment, statusMark)
+	if n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 8); err == nil && n > 0 {
+		return int(n)
+	}
+	return 1
 }
 
 // HoldScript is the batch script of such a job, the only one that a gateway submits.

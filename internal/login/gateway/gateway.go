@@ -33,6 +33,7 @@ type Slurm interface {
 	FindAccount(ctx context.Context, name string) (*slurm.Account, error)
 	Sbatch(ctx context.Context, a *slurm.Account, script string, args ...string) (uint32, error)
 	CancelAs(ctx context.Context, a *slurm.Account, job uint32) error
+	CommentAs(ctx context.Context, a *slurm.Account, job uint32, comment string) error
 	SignalBatchAs(ctx context.Context, a *slurm.Account, job uint32, signal string) error
 	CommentedLines(ctx context.Context, beginning string) (map[uint32]string, error)
 	CommentedJobs(ctx context.Context, ids []uint32) ([]slurm.CommentedJob, error)
@@ -389,7 +390,8 @@ func (g *Gateway) end(ctx context.Context, o wire.Order) (job uint32, none bool,
 	if err != nil || len(shown) == 0 {
 		return o.Job, err == nil, err
 	}
-	if one := &shown[0]; one.User != o.User || !strings.HasPrefix(one.Comment, wire.GroupComment) {
+	one := &shown[0]
+	if one.User != o.User || !strings.HasPrefix(one.Comment, wire.GroupComment) {
 		return 0, false, refuse("job %d is of user %s and has the comment %q: want one of user %s that begins with %s",
 			o.Job, one.User, one.Comment, o.User, wire.GroupComment)
 	}
@@ -399,6 +401,7 @@ func (g *Gateway) end(ctx context.Context, o wire.Order) (job uint32, none bool,
 	case o.Status == 0:
 		err = g.Slurm.SignalBatchAs(ctx, a, o.Job, completeSignal)
 	default:
+		_ = g.Slurm.CommentAs(ctx, a, o.Job, wire.WithStatus(one.Comment, o.Status)) // without it the script exits with 1
 		err = g.Slurm.SignalBatchAs(ctx, a, o.Job, failSignal)
 	}
 	return o.Job, false, err

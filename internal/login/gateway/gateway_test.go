@@ -73,6 +73,10 @@ func (w *world) CancelAs(_ context.Context, a *slurm.Account, _ uint32) error {
 	return w.do("cancel " + a.Name)
 }
 
+func (w *world) CommentAs(_ context.Context, _ *slurm.Account, _ uint32, comment string) error {
+	return w.do(comment)
+}
+
 func (w *world) SignalBatchAs(_ context.Context, _ *slurm.Account, _ uint32, signal string) error {
 	return w.do(signal)
 }
@@ -182,7 +186,7 @@ func TestEnds(t *testing.T) {
 	}{
 		"cancel":       {wire.Order{Kind: wire.Cancel, User: "alice", Job: 7}, wire.OrderResult{Job: 7}, "cancel alice"},
 		"completed":    {wire.Order{Kind: wire.Finish, User: "alice", Job: 7}, wire.OrderResult{Job: 7}, "28"},
-		"failed":       {wire.Order{Kind: wire.Finish, User: "alice", Job: 7, Status: 137}, wire.OrderResult{Job: 7}, "USR2"},
+		"failed":       {wire.Order{Kind: wire.Finish, User: "alice", Job: 7, Status: 137}, wire.OrderResult{Job: 7}, comment + " exit=137 USR2"},
 		"look":         {wire.Order{Kind: wire.Look, User: "alice", Job: 7}, wire.OrderResult{Job: 7}, ""},
 		"gone":         {wire.Order{Kind: wire.Cancel, User: "alice", Job: 4}, wire.OrderResult{Job: 4, None: true}, ""},
 		"found":        {wire.Order{Kind: wire.Find, User: "alice", Comment: wire.GroupComment + "a "}, wire.OrderResult{Job: 7}, ""},
