@@ -186,9 +186,8 @@ func slurmdEnds(q *queueBed) {
 // them, so it would give a node to another job at once.
 func lostState(q *queueBed) {
 	p := q.phase(q.runs("forgotten", time.Hour, map[string]string{endsAfter: "8s"}), corev1.PodRunning)
-	hog := q.sbatch("sleep 1000", "--nodes=3", "--exclusive")
-	q.becomes(hog, "RUNNING")
-	waits := q.runs("asks-again", time.Second, nil)
+	q.command("scontrol", "update", "partitionname=low", "state=down")
+	waits := q.runs("asks-again", time.Second, map[string]string{"slurmjob.slinky.slurm.net/partition": "low"})
 	q.job(waits.Name)
 	back := q.slurmctldAway()
 	state := filepath.Join(q.slurm.Root, "run/slurmctld/state")
@@ -198,6 +197,7 @@ func lostState(q *queueBed) {
 		}
 	}
 	back()
+	q.command("scontrol", "update", "partitionname=low", "state=up")
 	q.disrupted(p)
 	q.phase(waits, corev1.PodSucceeded)
 }

@@ -347,7 +347,8 @@ func (q *queueBed) jobsOf(name string) (jobs []string) {
 		return nil
 	}
 	for line := range strings.Lines(string(out)) {
-		if id, comment, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(comment, wire.GroupComment) && strings.HasSuffix(comment, " team/"+name) {
+		id, comment, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if _, group := wire.GroupOf(comment); group == "team/"+name {
 			jobs = append(jobs, id)
 		}
 	}
