@@ -22,7 +22,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
-var benchQueued = flag.Int("queued", 0, "how many `pods` and nodes TestQueueBench has; 0: it does not run")
+var benchQueued = flag.Int("queued", 0, "how many `pods` and nodes TestQueueBench has, and pods the case of many pods; 0: they do not run")
 
 // TestQueueBench prints what many pods in Slurm's queue cost: `make bench-queue`. The controller, etcd and kube-apiserver are
 // real. The test is the gateway, which has a job for each submission at once, and the nodes' agents.

@@ -350,15 +350,7 @@ func (q *queueBed) podOf(job string) (p *corev1.Pod) {
 func kubeletRefuses(q *queueBed) {
 	hog := q.sbatch("sleep 1000", "--nodelist=n2,n3,n4", "--nodes=3", "--exclusive")
 	q.becomes(hog, "RUNNING")
-	one := int32(1)
-	_, err := q.kube.BatchV1().Jobs("team").Create(q.Context(), &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Name: "refused"},
-		Spec: batchv1.JobSpec{BackoffLimit: &one, Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{runFor: "1s", refusedOn: "n1"}},
-			Spec:       corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "busybox"}}},
-		}},
-	}, metav1.CreateOptions{})
-	require.NoError(q, err)
+	q.plainJob("refused", 1, map[string]string{runFor: "1s", refusedOn: "n1"})
 	first := q.podOf("refused")
 	assert.Equal(q, "The kubelet of the node n1 does not run the pod: OutOfcpu: Node didn't have enough resource: cpu, requested: 1000, used: 8000, capacity: 8000. "+
 		"The next jobs of the pod's owner do not ask for that node for 10m0s.", q.said(first, "NotRun"))

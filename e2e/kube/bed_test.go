@@ -3,9 +3,11 @@
 package kube
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -183,6 +185,26 @@ func (c *cluster) kubectl(t *testing.T, args ...string) string {
 func (c *cluster) field(t *testing.T, object, path string) string {
 	t.Helper()
 	return c.kubectl(t, "get", object, "-o", "jsonpath={"+path+"}")
+}
+
+// follow gives each line that kubectl prints to hear, until the test's end.
+func (c *cluster) follow(t *testing.T, hear func(string), args ...string) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	command := exec.CommandContext(ctx, filepath.Join(c.Programs(), "kubectl"), args...)
+	command.Env = append(os.Environ(), c.Environment()...)
+	out, err := command.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, command.Start())
+	t.Cleanup(func() {
+		stop()
+		_ = command.Wait() // it was killed
+	})
+	go func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			hear(lines.Text())
+		}
+	}()
 }
 
 // until waits for a condition; what it last saw is in the failure.

@@ -3,14 +3,10 @@
 package kube
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -75,25 +71,13 @@ func (c *cluster) edits(t *testing.T) *edited {
 	t.Helper()
 	text := c.field(t, "configmap/slurm", `.data.slurm\.conf`) + "\n"
 	live := make(chan line, 16)
-	ctx, stop := context.WithCancel(context.Background())
-	command := exec.CommandContext(ctx, filepath.Join(c.Programs(), "kubectl"), "logs", "--follow", "--tail=0", "slurm-slurmctld-0")
-	command.Env = append(os.Environ(), c.Environment()...)
-	out, err := command.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, command.Start())
-	t.Cleanup(func() {
-		stop()
-		_ = command.Wait() // it was killed
-	})
-	go func() {
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			if strings.Contains(lines.Text(), `"the configuration is live"`) {
-				l := line{came: time.Now()}
-				_ = json.Unmarshal(lines.Bytes(), &l) // it has no time then
-				live <- l
-			}
+	c.follow(t, func(text string) {
+		if strings.Contains(text, `"the configuration is live"`) {
+			l := line{came: time.Now()}
+			_ = json.Unmarshal([]byte(text), &l) // it has no time then
+			live <- l
 		}
-	}()
+	}, "logs", "--follow", "--tail=0", "slurm-slurmctld-0")
 	return &edited{c, regexp.MustCompile(`(?m)^KillWait=.*\n`).ReplaceAllString(text, ""), live, 0}
 }
 

@@ -3,15 +3,10 @@
 package kube
 
 import (
-	"bufio"
 	"cmp"
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -84,26 +79,6 @@ func (c *cluster) followStarts(t *testing.T) *startsOf {
 	}
 	s.follow(t, s.hearLog, "logs", "--follow", "--tail=0", "--selector=slurmlet.dev/cluster", "--max-log-requests=20")
 	return s
-}
-
-// follow gives each line that kubectl prints to hear.
-func (c *cluster) follow(t *testing.T, hear func(string), args ...string) {
-	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	command := exec.CommandContext(ctx, filepath.Join(c.Programs(), "kubectl"), args...)
-	command.Env = append(os.Environ(), c.Environment()...)
-	out, err := command.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, command.Start())
-	t.Cleanup(func() {
-		stop()
-		_ = command.Wait() // it was killed
-	})
-	go func() {
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			hear(lines.Text())
-		}
-	}()
 }
 
 func (s *startsOf) hearPod(line string) {
@@ -181,15 +156,14 @@ spec:
 `, name, i, namespace, plainImage+s.version)
 	}
 	require.NoError(t, s.Apply(t.Context(), manifests.String()))
-	for limited := time.Now().Add(limit); ; <-time.After(50 * time.Millisecond) {
-		if s.ended(namespace+"/"+name+"-") == n {
-			break
-		}
-		require.True(t, time.Now().Before(limited), "pods of %s have not ended", name)
-	}
-	for limited := time.Now().Add(limit); namespace == team && s.ask(t, "squeue -h") != ""; {
-		require.True(t, time.Now().Before(limited), "jobs of %s have not ended", name)
-	}
+	until(t, "pods of "+name+" have ended", func() (bool, string) {
+		ended := s.ended(namespace + "/" + name + "-")
+		return ended == n, fmt.Sprintf("%d of %d", ended, n)
+	})
+	until(t, "no job is left", func() (bool, string) {
+		left := s.ask(t, "squeue -h")
+		return left == "", left
+	})
 }
 
 // ended is how many pods have ended well whose names begin so.
